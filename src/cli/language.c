@@ -21,7 +21,7 @@ typedef struct {
     id_list *prompts;
     uint64_t listed_bytes;
     families_tokens tokens;
-    tokenizer_stream streams[MODEL_MOST_DECODED];
+    tokenizer_stream streams[LANGUAGE_TEXTS + 1];
 } words;
 
 /* What is held grows with the longest text that was encoded. */
@@ -30,11 +30,10 @@ static void count_held(words *w) {
         sizeof *w + tokenizer_bytes(w->tokenizer) + tokenizer_work_bytes(w->work) + w->listed_bytes;
 }
 
-static status encode(void *context, const char *prompt, const int32_t **ids, int64_t *count) {
-    words *w = context;
+static status encode_by(words *w, const char *prompt, bool whole, const int32_t **ids, int64_t *count) {
     tokenizer_ids found;
-    TRY(tokenizer_encode(w->tokenizer, w->work, prompt, strlen(prompt), !w->whole, &found));
-    if (!found.count && w->whole) return status_set(STATUS_INVALID, "the text of the chat has no token");
+    TRY(tokenizer_encode(w->tokenizer, w->work, prompt, strlen(prompt), !whole, &found));
+    if (!found.count && whole) return status_set(STATUS_INVALID, "the text of the chat has no token");
     if (!found.count)
         return status_set(STATUS_INVALID,
                           "an empty prompt: the tokenizer puts no token before a text, and a model "
@@ -48,6 +47,15 @@ static status encode(void *context, const char *prompt, const int32_t **ids, int
     count_held(w);
     *ids = list->ids, *count = (int64_t)found.count;
     return STATUS_OK;
+}
+
+static status encode(void *context, const char *prompt, const int32_t **ids, int64_t *count) {
+    words *w = context;
+    return encode_by(w, prompt, w->whole, ids, count);
+}
+
+static status encode_whole(void *context, const char *prompt, const int32_t **ids, int64_t *count) {
+    return encode_by(context, prompt, true, ids, count);
 }
 
 static status add(void *context, uint32_t row, int32_t id, language_piece *more) {
@@ -126,6 +134,7 @@ status cli_language_open(const char *directory, language *l, bool *there) {
     w->self = l, w->tokenizer = t;
     *l = (language){ .context = w,
                      .encode = encode,
+                     .encode_whole = encode_whole,
                      .forget = forget,
                      .begin = begin,
                      .add = add,

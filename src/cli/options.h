@@ -83,7 +83,9 @@ typedef struct {
     enum { SERVE_CERTAIN, SERVE_EXPECTED } admission;
     enum { SERVE_BY_KEY, SERVE_BY_ALL, SERVE_BY_NONE } share;
     int64_t guesses;
-    bool dry_run;
+    int solve;          /* serve_solve */
+    double utilization; /* 0: --memory says */
+    bool dry_run, eager;
 } serve_words;
 extern const serve_words options_serve; /* its defaults */
 

@@ -698,7 +698,7 @@ static const option rows[] = {
       .kind = OPTION_FLAG,
       .group = GROUP_OUTPUT,
       .commands = ALL | COMMAND_DEVICES | COMMAND_STATUS | COMMAND_QUANTIZE | COMMAND_TOKENIZE |
-                  COMMAND_EXPORT | OUTSIDE,
+                  COMMAND_EXPORT | COMMAND_SERVE | OUTSIDE,
       .offset = FIELD(json),
       .help = "the result as JSON on stdout; text for people goes to stderr" },
     { .name = "quiet",

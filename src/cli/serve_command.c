@@ -25,41 +25,66 @@ static void add_line(output *out, const char *what, uint64_t bytes, const char *
     output_add(out, "  %-16s %12s   %s\n", what, units_bytes_text(bytes, size), remark);
 }
 
-static void planned(void *context, const plan *p, const engine_sizes *s, uint64_t served) {
-    output *out = context;
-    char remark[128], peak[UNITS_TEXT_BYTES];
-    int64_t positions = s->blocks * CACHE_BLOCK;
-    output_add(out, "Planned: %s (%llu bytes)\n", units_bytes_text(p->peak_bytes, peak),
-               (unsigned long long)p->peak_bytes);
-    add_line(out, "weights", p->by_category[CATEGORY_WEIGHTS], "");
+static void print_plan(output *out, const serve_plan *p) {
+    char remark[128], size[UNITS_TEXT_BYTES];
+    const plan *all = p->plan;
+    const engine_sizes *s = p->sizes;
+    const serve_held *h = p->held;
+    uint64_t served =
+        h->queue + h->pages + h->connections + h->reading + h->tokenizer + h->templates + h->answers;
+    output_add(out, "Planned: %s (%llu bytes)\n", units_bytes_text(all->peak_bytes, size),
+               (unsigned long long)all->peak_bytes);
+    add_line(out, "weights", all->by_category[CATEGORY_WEIGHTS], "");
     snprintf(remark, sizeof remark, "%lld blocks of %d positions; %lld texts of %lld at once",
-             (long long)s->blocks, CACHE_BLOCK,
-             (long long)(positions / s->text_length < s->texts ? positions / s->text_length : s->texts),
-             (long long)s->text_length);
-    add_line(out, "cache", p->by_category[CATEGORY_CACHE], remark);
+             (long long)s->blocks, CACHE_BLOCK, (long long)serve_plan_texts(s), (long long)s->text_length);
+    add_line(out, "cache", all->by_category[CATEGORY_CACHE], remark);
     snprintf(remark, sizeof remark, "steps of up to %lld rows", (long long)s->rows);
-    uint64_t rest = p->peak_bytes - p->by_category[CATEGORY_WEIGHTS] - p->by_category[CATEGORY_CACHE] -
-                    p->by_category[CATEGORY_RUNTIME];
+    uint64_t rest = all->peak_bytes - all->by_category[CATEGORY_WEIGHTS] - all->by_category[CATEGORY_CACHE] -
+                    all->by_category[CATEGORY_RUNTIME];
     add_line(out, "a step", rest, remark);
-    add_line(out, "requests", served, "prompts, answers on their way, connections, tokenizer");
-    add_line(out, "runtime", p->by_category[CATEGORY_RUNTIME] - served, "code, threads, tables");
+    snprintf(remark, sizeof remark, "%lld that are written or wait: prompts, answers on their way",
+             (long long)(s->texts + p->options->queue));
+    add_line(out, "requests", h->queue, remark);
+    snprintf(remark, sizeof remark, "%lld at once, and pages that their bodies share",
+             (long long)p->options->connections);
+    add_line(out, "connections", h->connections + h->pages, remark);
+    add_line(out, "text", h->reading + h->tokenizer + h->templates + h->answers,
+             "tokenizer, templates, reading and writing");
+    add_line(out, "runtime", all->by_category[CATEGORY_RUNTIME] - served, "code, threads, tables");
     output_flush(out);
 }
 
 typedef struct {
-    output *out;
+    cli_streams *streams;
     const char *host, *name;
+    bool json;
 } listener;
 
 static void heard(void *context, int64_t port) {
     listener *l = context;
-    output_add(l->out, "Serving '%s' at http://%s:%lld/v1; Ctrl-C ends it\n", l->name, l->host,
-               (long long)port);
-    output_flush(l->out);
+    output *out = &l->streams->people;
+    if (strncmp(l->host, "unix:", 5) == 0)
+        output_add(out, "Serving '%s' at the socket %s, path /v1; Ctrl-C ends it\n", l->name, l->host + 5);
+    else
+        output_add(out, "Serving '%s' at http://%s:%lld/v1; Ctrl-C ends it\n", l->name, l->host,
+                   (long long)port);
+    output_flush(out);
 }
 
-static void was_planned(void *context, const plan *p, const engine_sizes *s, uint64_t served) {
-    planned(((listener *)context)->out, p, s, served);
+static void was_planned(void *context, const serve_plan *p) {
+    listener *l = context;
+    text t = { 0 };
+    print_plan(&l->streams->people, p);
+    if (p->options->solve == SERVE_SOLVE_MEMORY) {
+        output_add(&l->streams->people, "--memory %llu is the least for %lld texts of %lld at once\n",
+                   (unsigned long long)p->plan->peak_bytes, (long long)p->sizes->texts,
+                   (long long)p->sizes->text_length);
+        output_flush(&l->streams->people);
+    }
+    if (!l->json) return;
+    serve_plan_json(&t, p);
+    output_text(&l->streams->result, &t);
+    output_flush(&l->streams->result);
 }
 
 static void print_end(output *out, const serve_result *r) {
@@ -87,13 +112,30 @@ static const char *served_name(const options *o) {
     return slash;
 }
 
+/* vLLM's word for the budget: a share of all that the device has. */
+static status find_budget(const options *o, uint64_t *budget) {
+    const device *on;
+    TRY(setup_budget(&o->run, budget));
+    if (!(o->serve.utilization > 0)) return STATUS_OK;
+    if (o->run.memory || o->run.memory_auto)
+        return status_set(STATUS_INVALID,
+                          "--gpu-memory-utilization and --memory both say the budget; say one of them");
+    TRY(device_find(o->run.device ? o->run.device : "auto", &on));
+    uint64_t all = on->gpu ? on->gpu->memory : device_memory();
+    *budget = (uint64_t)(o->serve.utilization * (double)all);
+    return STATUS_OK;
+}
+
 static status serve(const options *o, cli_streams *streams, language *words, chat *c, const char *name) {
     static const dtype caches[] = { DTYPE_NONE, DTYPE_F32, DTYPE_BF16, DTYPE_F16, DTYPE_I8 };
     const serve_words *w = &o->serve;
-    listener l = { &streams->people, w->host, name };
+    listener l = { streams, w->host, name, o->json };
     serve_result r;
     uint64_t budget;
-    TRY(setup_budget(&o->run, &budget));
+    TRY(find_budget(o, &budget));
+    if (w->eager)
+        output_add(&streams->people,
+                   "--enforce-eager changes nothing: steps are not captured in graphs here\n");
     serve_options s = {
         .directory = o->subject,
         .adapter = o->adapter,
@@ -119,6 +161,7 @@ static status serve(const options *o, cli_streams *streams, language *words, cha
         .cache = caches[w->cache],
         .language = words,
         .chat = c,
+        .solve = (serve_solve)w->solve,
         .dry_run = w->dry_run,
         .stop = &stops,
         .planned = was_planned,
@@ -127,7 +170,7 @@ static status serve(const options *o, cli_streams *streams, language *words, cha
     };
     signals_call(asked_to_stop, SIGNALS_READS_GO_ON, NULL);
     status result = serve_run(&s, &r);
-    if (result == STATUS_OK && !w->dry_run) print_end(&streams->people, &r);
+    if (result == STATUS_OK && !w->dry_run && !w->solve) print_end(&streams->people, &r);
     return result;
 }
 

@@ -100,7 +100,7 @@ static status refuse(const engine *e) {
 /* Rows and texts with which so few blocks fit. */
 static status choose_rows(engine *e, engine_sizes *s) {
     TRY(plan_sizes(e, s));
-    while (!fits(e) && (s->rows > 1 || s->texts > 1)) {
+    while (!fits(e) && !s->exact && (s->rows > 1 || s->texts > 1)) {
         int64_t *more = s->texts > s->rows ? &s->texts : &s->rows;
         *more = (*more + 1) / 2;
         TRY(plan_sizes(e, s));

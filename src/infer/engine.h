@@ -36,6 +36,7 @@ typedef struct {
     int64_t rows;        /* of a step, at most */
     int64_t blocks;      /* at most, and at least, of the cache: */
     int64_t least_blocks;
+    bool exact;            /* texts and rows as they are, or not at all */
     dtype cache;           /* type of keys and values */
     sample_needs sampling; /* what drawing may be asked for */
     bool constrained;      /* texts may have a constraint */

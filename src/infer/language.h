@@ -9,6 +9,10 @@
 
 #include "base/status.h"
 
+/* Texts that are written at once, at most: rows of a language, which has one more for who reads beside them.
+ */
+enum { LANGUAGE_TEXTS = 256, LANGUAGE_READS = LANGUAGE_TEXTS };
+
 typedef struct {
     const char *bytes; /* not ended by a zero; until the next call */
     size_t count;
@@ -19,11 +23,13 @@ typedef struct {
     /* The ids that a text begins with, its own or what stands for an empty one; they stay as long as the
      * language does. STATUS_INVALID for a text that has none. */
     status (*encode)(void *context, const char *prompt, const int32_t **ids, int64_t *count);
+    /* The same of a text that has its special tokens, as a chat's; NULL: there are none. */
+    status (*encode_whole)(void *context, const char *prompt, const int32_t **ids, int64_t *count);
     /* All ids so far are not needed any more. */
     void (*forget)(void *context);
     /* A text begins at `row`, with these ids: what an id adds may depend on those before it. */
     status (*begin)(void *context, uint32_t row, const int32_t *ids, int64_t count);
-    /* What one more id adds to the text `row` (< MODEL_MOST_DECODED), which may be nothing yet; and what
+    /* What one more id adds to the text `row` (at most LANGUAGE_READS), which may be nothing yet; and what
      * still waits at its end, after which another text may begin there. */
     status (*add)(void *context, uint32_t row, int32_t id, language_piece *piece);
     status (*end)(void *context, uint32_t row, language_piece *piece);

@@ -173,6 +173,10 @@ void answer_add(answer_writer *w, job *j, const char *bytes, size_t count) {
 
 void answer_end(answer_writer *w, job *j) { j->streams ? end_events(w, j) : end_whole(w, j); }
 
+void answer_text(answer_writer *w, job *j, const char *bytes, size_t count, bool all) {
+    add_text(&w->line, j, bytes, count, all);
+}
+
 const char *answer_error(answer_writer *w, const char *kind, const char *sentence, const char *field) {
     json_writer json = { .out = &w->line };
     w->line.length = 0;

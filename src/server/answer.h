@@ -26,5 +26,9 @@ void answer_end(answer_writer *w, job *j);
  */
 void answer_fail(answer_writer *w, job *j, const char *sentence);
 
+/* More of a text as it stands within a JSON string, into the line, up to its last whole character; `all`: it
+ * ends here. At most 1024 bytes at once. */
+void answer_text(answer_writer *w, job *j, const char *bytes, size_t count, bool all);
+
 /* {"error": {...}} as OpenAI has it, into the line. `field` "": none. */
 const char *answer_error(answer_writer *w, const char *kind, const char *sentence, const char *field);

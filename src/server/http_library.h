@@ -7,16 +7,17 @@
 #include "base/status.h"
 
 #define HTTP_LIBRARY_CALLS(CALL)                                                                             \
+    CALL(add_connection)                                                                                     \
     CALL(add_response_header)                                                                                \
     CALL(create_response_from_buffer)                                                                        \
     CALL(create_response_from_callback)                                                                      \
     CALL(destroy_response)                                                                                   \
     CALL(get_connection_info)                                                                                \
-    CALL(get_daemon_info)                                                                                    \
+    CALL(get_connection_values)                                                                              \
     CALL(lookup_connection_value)                                                                            \
     CALL(queue_response)                                                                                     \
-    CALL(quiesce_daemon)                                                                                     \
     CALL(resume_connection)                                                                                  \
+    CALL(set_connection_option)                                                                              \
     CALL(start_daemon)                                                                                       \
     CALL(stop_daemon)                                                                                        \
     CALL(suspend_connection)

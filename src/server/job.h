@@ -49,4 +49,5 @@ typedef struct {
     struct MHD_Connection *waits_on, *connection;
     int socket;
     double stalled_since;
+    double asked_at, last_at; /* when it came, and when its last token did */
 } job;

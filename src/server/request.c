@@ -13,7 +13,9 @@ typedef struct {
     job *job;
     const template_value *prompt, *messages, *tools;
     int64_t tokens; /* 0: not said */
-    bool chat, other_model;
+    request_kind kind;
+    bool other_model;
+    bool plain; /* no special tokens are put around the text */
 } asked;
 
 typedef status take_field(asked *a, const template_value *v);
@@ -137,19 +139,40 @@ static status take_empty(asked *a, const template_value *v) {
     bool empty = (v->kind == TEMPLATE_OBJECT || v->kind == TEMPLATE_LIST) && !v->list.count;
     return empty ? STATUS_OK : status_set(STATUS_INVALID, "it is not known here");
 }
+static status take_yes(asked *a, const template_value *v) {
+    bool yes = false;
+    (void)a;
+    TRY(bool_of(v, &yes));
+    return yes ? STATUS_OK : status_set(STATUS_INVALID, "only true is known here");
+}
+static status take_special(asked *a, const template_value *v) {
+    bool yes = true;
+    TRY(bool_of(v, &yes));
+    a->plain = !yes;
+    return STATUS_OK;
+}
 static status take_any(asked *a, const template_value *v) { return (void)a, (void)v, STATUS_OK; }
 
 /* ---- all fields ---- */
 
-enum { COMPLETION = 1, CHAT = 2, BOTH = 3 };
+enum {
+    COMPLETION = REQUEST_COMPLETION,
+    CHAT = REQUEST_CHAT,
+    BOTH = REQUEST_COMPLETION | REQUEST_CHAT,
+    TOKENS = REQUEST_TOKENS,
+    ALL = REQUEST_COMPLETION | REQUEST_CHAT | REQUEST_TOKENS | REQUEST_TEXT
+};
 static const struct {
     const char *name;
     int where;
     take_field *take;
-} fields[] = { { "model", BOTH, take_model },
-               { "prompt", COMPLETION, take_prompt },
-               { "messages", CHAT, take_messages },
-               { "tools", CHAT, take_tools },
+} fields[] = { { "model", ALL, take_model },
+               { "prompt", COMPLETION | TOKENS, take_prompt },
+               { "messages", CHAT | TOKENS, take_messages },
+               { "tools", CHAT | TOKENS, take_tools },
+               { "tokens", REQUEST_TEXT, take_prompt },
+               { "add_special_tokens", TOKENS, take_special },
+               { "add_generation_prompt", TOKENS, take_yes },
                { "max_tokens", BOTH, take_tokens },
                { "max_completion_tokens", CHAT, take_tokens },
                { "temperature", BOTH, take_temperature },
@@ -176,7 +199,7 @@ static status take_member(asked *a, const template_value *member, char field[REQ
              member->key);
     if (member->kind == TEMPLATE_NONE) return STATUS_OK; /* null: as if it were not there */
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
-        if (fields[i].where & (a->chat ? CHAT : COMPLETION) && strlen(fields[i].name) == member->key_length &&
+        if (fields[i].where & (int)a->kind && strlen(fields[i].name) == member->key_length &&
             memcmp(fields[i].name, member->key, member->key_length) == 0)
             return fields[i].take(a, member);
     return status_set(STATUS_INVALID, "this server does not know it, and it may change the answer");
@@ -195,12 +218,12 @@ static status put_ids(const asked *a, const int32_t *ids, int64_t count) {
     return STATUS_OK;
 }
 
-/* A text without zero bytes, which has one behind it. */
-static status encode(const asked *a, const char *words) {
+/* A text without zero bytes, which has one behind it. `whole`: it has its special tokens. */
+static status encode(const asked *a, const char *words, bool whole) {
     language *l = a->reader->language;
     const int32_t *ids;
     int64_t count;
-    status result = l->encode(l->context, words, &ids, &count);
+    status result = (whole && l->encode_whole ? l->encode_whole : l->encode)(l->context, words, &ids, &count);
     if (result == STATUS_OK) result = put_ids(a, ids, count);
     l->forget(l->context);
     return result;
@@ -231,7 +254,7 @@ static status encode_prompt(const asked *a) {
                           (unsigned long long)a->reader->words_bytes - 1);
     memcpy(a->reader->words, v->text.bytes, v->text.length);
     a->reader->words[v->text.length] = 0;
-    return encode(a, a->reader->words);
+    return encode(a, a->reader->words, a->plain);
 }
 
 static status encode_chat(const asked *a) {
@@ -244,12 +267,27 @@ static status encode_chat(const asked *a) {
     status result = chat_render(a->reader->chat, m, a->tools, true, &out);
     if (result == STATUS_OK && strlen(out.text) != out.length)
         result = status_set(STATUS_INVALID, "the messages have a zero byte");
-    if (result == STATUS_OK) result = encode(a, out.text);
+    if (result == STATUS_OK) result = encode(a, out.text, true);
     template_output_close(&out);
     return result;
 }
 
 /* ---- the whole ---- */
+
+/* The field that the prompt stands in. */
+static const char *prompt_field(const asked *a) {
+    if (a->kind == REQUEST_TEXT) return "tokens";
+    return a->kind == REQUEST_CHAT || a->messages ? "messages" : "prompt";
+}
+
+static status encode_either(const asked *a) {
+    if (a->messages && a->prompt)
+        return status_set(STATUS_INVALID, "a prompt and messages are both given; say one of them");
+    if (a->kind == REQUEST_CHAT || a->messages) return encode_chat(a);
+    if (a->kind == REQUEST_TEXT && a->prompt && a->prompt->kind != TEMPLATE_LIST)
+        return status_set(STATUS_INVALID, "it must be a list of ids");
+    return encode_prompt(a);
+}
 
 static void begin(job *j, uint64_t seed, bool is_chat) {
     j->chat = is_chat, j->streams = j->tells_usage = false;
@@ -275,12 +313,11 @@ static status choose_tokens(const asked *a, char field[REQUEST_FIELD_BYTES]) {
 }
 
 status request_read(const request_reader *r, const request_body *body, job *j, request_refusal *why) {
-    asked a = { .reader = r, .job = j, .chat = body->chat };
+    asked a = { .reader = r, .job = j, .kind = body->kind };
     template_json *json;
-    json_source source = json_source_memory(body->bytes, body->count, "request", "the body");
     *why = (request_refusal){ 0 };
-    begin(j, r->seed, body->chat);
-    TRY(template_json_place(&source, r->room, r->room_bytes, &json));
+    begin(j, r->seed, body->kind == REQUEST_CHAT);
+    TRY(template_json_place(&body->source, r->room, r->room_bytes, &json));
     const template_value *v = template_json_value(json);
     if (v->kind != TEMPLATE_OBJECT) return status_set(STATUS_INVALID, "the body must be a JSON object");
     for (size_t i = 0; i < v->list.count; i++) {
@@ -290,9 +327,9 @@ status request_read(const request_reader *r, const request_body *body, job *j, r
     }
     for (uint32_t i = 0; i < j->stops.count; i++) j->stop_strings[i] = j->stop_bytes[i];
     j->stops.strings = j->stop_strings;
-    snprintf(why->field, sizeof why->field, body->chat ? "messages" : "prompt");
-    TRY(body->chat ? encode_chat(&a) : encode_prompt(&a));
-    TRY(choose_tokens(&a, why->field));
+    snprintf(why->field, sizeof why->field, "%s", prompt_field(&a));
+    TRY(encode_either(&a));
+    if (body->kind & (REQUEST_COMPLETION | REQUEST_CHAT)) TRY(choose_tokens(&a, why->field));
     why->field[0] = 0;
     return STATUS_OK;
 }

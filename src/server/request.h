@@ -2,6 +2,7 @@
  * is refused by its name. */
 #pragma once
 
+#include "base/json_reader.h"
 #include "infer/language.h"
 #include "language/chat.h"
 #include "server/job.h"
@@ -28,10 +29,17 @@ typedef struct {
     bool other_model;
 } request_refusal;
 
+/* What is asked for: each kind has fields of its own. The last two are answered at once. */
+typedef enum {
+    REQUEST_COMPLETION = 1,
+    REQUEST_CHAT = 2,
+    REQUEST_TOKENS = 4, /* of a text or a chat */
+    REQUEST_TEXT = 8,   /* of tokens */
+} request_kind;
+
 typedef struct {
-    const char *bytes;
-    uint64_t count;
-    bool chat;
+    json_source source; /* read twice */
+    request_kind kind;
 } request_body;
 
 /* `j` gets what the body asks for, but for its state. STATUS_INVALID with a sentence, and `why`. */

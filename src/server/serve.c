@@ -1,6 +1,6 @@
 #include "server/serve.h"
 
-#include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -9,55 +9,7 @@
 #include "base/memory.h"
 #include "device/device.h"
 #include "io/file.h"
-#include "ops/cache_write/cache_write.h"
-#include "server/server.h"
-#include "text/template/template_json.h"
-
-/* ---- sizes ---- */
-
-enum {
-    BYTES_OF_TOKEN = 8,     /* of text, that a token stands for in the longest prompts that are taken */
-    BODY_BESIDE = 64 << 10, /* around a prompt */
-    ENCODED = 48,           /* what a tokenizer holds per byte of a text, ids included */
-    MARKS_BESIDE = 8192,    /* commas and brackets of a body beside those of a list of ids */
-    CHAT_MEMORY = 1 << 20,  /* of a rendering, beside CHAT_PER_BYTE for each of a prompt */
-    CHAT_PER_BYTE = 16,
-    RING_PIECES = 32,  /* tokens that a ring has room for, at least */
-    STACK = 256 << 10, /* of the HTTP thread, as far as it is touched */
-};
-
-typedef struct {
-    uint64_t words, body, room, ring, jobs;
-} serve_sizes;
-
-static uint64_t rounded(uint64_t bytes) { return (bytes + 63) / 64 * 64; }
-
-static serve_sizes sizes_of(const serve_options *o, int64_t text_length, const language *l) {
-    serve_sizes s = { .words = rounded((uint64_t)text_length * BYTES_OF_TOKEN + BODY_BESIDE) };
-    answer_writer w = { .model = o->name, .piece_bytes = l->piece_bytes };
-    s.body = s.words + BODY_BESIDE;
-    s.room = rounded(template_json_most(s.body, (uint64_t)text_length + MARKS_BESIDE));
-    s.ring = rounded(RING_PIECES * 256 + (uint64_t)(2 + o->guesses) * answer_room(&w));
-    s.jobs = (uint64_t)(o->texts + o->queue);
-    return s;
-}
-
-static uint64_t job_bytes(const serve_sizes *s, int64_t text_length) {
-    return rounded(sizeof(job)) + rounded((uint64_t)(text_length + 1) * sizeof(int32_t)) + s->ring;
-}
-
-static uint64_t block_bytes(const serve_sizes *s, int64_t text_length) {
-    return s->jobs * job_bytes(s, text_length) + SERVER_BODIES * s->body + s->room + s->words;
-}
-
-/* All that the server holds beside the engine. */
-static uint64_t served_bytes(const serve_options *o, const serve_sizes *s, int64_t text_length,
-                             const language *l) {
-    return sizeof(server) + block_bytes(s, text_length) + ENCODED * s->words + l->held_bytes +
-           (o->chat ? chat_bytes(o->chat) + TEMPLATE_OUTPUT_ROOM(s->words) : 0) +
-           2 * answer_bytes(o->name, l->piece_bytes) + http_bytes(o->connections) + TEMPLATE_JSON_READING +
-           STACK;
-}
+#include "server/fit.h"
 
 /* ---- opening ---- */
 
@@ -65,9 +17,14 @@ static status check_options(const serve_options *o, int64_t context) {
     if (o->text_length > context)
         return status_set(STATUS_INVALID, "--max-model-len is %lld, and the model's context %lld",
                           (long long)o->text_length, (long long)context);
-    if (o->texts > MODEL_MOST_DECODED)
+    if (o->texts > LANGUAGE_TEXTS)
         return status_set(STATUS_INVALID, "--max-num-seqs is %lld; at most %d texts are written at once",
-                          (long long)o->texts, MODEL_MOST_DECODED);
+                          (long long)o->texts, LANGUAGE_TEXTS);
+    if (o->solve == SERVE_SOLVE_MEMORY && o->engine.memory && o->engine.memory != UINT64_MAX)
+        return status_set(STATUS_INVALID, "--solve memory asks what --memory says; leave one of the two out");
+    if (o->solve == SERVE_SOLVE_MEMORY && (o->texts == SERVE_FITTED || o->text_length == SERVE_FITTED))
+        return status_set(STATUS_INVALID, "--solve memory is of so many texts of such a length; say both "
+                                          "--max-num-seqs and --max-model-len as numbers");
     return STATUS_OK;
 }
 
@@ -104,22 +61,25 @@ static status read_keys(server *s) {
 
 static void *part(char **at, uint64_t bytes) {
     void *here = *at;
-    *at += rounded(bytes);
+    *at += serve_sizes_rounded(bytes);
     return here;
 }
 
-static status allocate(server *s, const serve_sizes *z, int64_t text_length) {
+static status allocate(server *s, const serve_sizes *z) {
     const serve_options *o = s->options;
-    char *at = s->memory = memory_new((size_t)block_bytes(z, text_length) + 64, 1);
+    int64_t text_length = s->plan.sizes->text_length;
+    uint64_t ids = (uint64_t)(text_length + 1) * sizeof(int32_t);
+    char *at = s->memory = memory_new((size_t)serve_sizes_block(z) + 64, 1);
     if (!at) return status_set(STATUS_FAILED, "no memory for %llu requests", (unsigned long long)z->jobs);
     at += (64 - (uintptr_t)at % 64) % 64;
     s->job_count = (uint32_t)z->jobs;
-    s->jobs = part(&at, z->jobs * rounded(sizeof(job)));
+    s->jobs = part(&at, z->jobs * sizeof(job));
     for (uint32_t i = 0; i < s->job_count; i++) {
-        s->jobs[i].ids = part(&at, (uint64_t)(text_length + 1) * sizeof(int32_t));
+        s->jobs[i].ids = part(&at, ids);
         s->jobs[i].out = (ring){ .bytes = part(&at, z->ring), .size = z->ring };
     }
-    for (int i = 0; i < SERVER_BODIES; i++) s->bodies[i].bytes = part(&at, z->body);
+    s->read.ids = part(&at, ids);
+    pages_open(&s->pages, z->pages, part(&at, pages_bytes(z->pages)));
     s->body_bytes = z->body;
     s->reader = (request_reader){ .language = s->language,
                                   .chat = o->chat,
@@ -135,27 +95,6 @@ static status allocate(server *s, const serve_sizes *z, int64_t text_length) {
     return answer_open(&s->errors, o->name, s->language->piece_bytes);
 }
 
-static status make_plan(server *s, serve_sizes *z, int64_t text_length) {
-    const serve_options *o = s->options;
-    *z = sizes_of(o, text_length, s->language);
-    template_options bounds = { .memory = CHAT_MEMORY + CHAT_PER_BYTE * z->words, .output = z->words };
-    if (o->chat) chat_limit(o->chat, &bounds), chat_reserve(o->chat, &bounds);
-    engine_sizes wanted = { .texts = o->texts,
-                            .text_length = text_length,
-                            .rows = o->rows,
-                            .least_blocks = (text_length + CACHE_BLOCK - 1) / CACHE_BLOCK,
-                            .cache = o->cache ? o->cache : s->folder.products,
-                            .sampling = { .changes = true, .counts = true },
-                            .expects = o->expects,
-                            .guesses = o->guesses,
-                            .held_bytes = served_bytes(o, z, text_length, s->language) };
-    TRY(engine_plan(s->engine, &wanted));
-    s->result->planned_bytes = engine_planned_bytes(s->engine);
-    if (o->planned)
-        o->planned(o->context, engine_plan_of(s->engine), engine_planned(s->engine), wanted.held_bytes);
-    return STATUS_OK;
-}
-
 /* ---- jobs ---- */
 
 job *server_free_job(server *s) {
@@ -168,14 +107,56 @@ void server_admit(server *s, job *j) {
     j->state = JOB_WAITING, j->place = ENGINE_NONE;
     j->out.begin = j->out.count = 0;
     j->created = (int64_t)time(NULL);
+    j->asked_at = clock_seconds();
     s->result->requests++;
     pthread_cond_signal(&s->work);
+}
+
+int64_t server_before(const server *s, const job *j) {
+    int64_t n = 0;
+    for (uint32_t i = 0; i < s->job_count; i++) {
+        const job *other = &s->jobs[i];
+        n += other->state == JOB_WAITING && !other->left && other->number < j->number;
+    }
+    return n;
+}
+
+/* A place is free once a text begins, and one begins once another ends: of those that are written the one
+ * that has the fewest tokens before it, as long as each of them is a step. */
+int64_t server_wait(const server *s) {
+    int64_t least = 0;
+    for (uint32_t i = 0; i < s->job_count; i++) {
+        const job *j = &s->jobs[i];
+        int64_t rest = j->tokens - j->drawn;
+        if (j->state == JOB_WRITING && !j->left && (!least || rest < least)) least = rest;
+    }
+    double seconds = ceil((double)least * s->pace);
+    return seconds > 1 ? seconds < 3600 ? (int64_t)seconds : 3600 : 1;
+}
+
+metrics_now server_now(const server *s) {
+    metrics_now now = { .connections = s->connections,
+                        .refused_connections = s->refused_connections,
+                        .pages = s->pages.count,
+                        .pages_left = s->pages.left,
+                        .resident_bytes = device_resident(),
+                        .resident_peak_bytes = device_resident_peak(),
+                        .plan = &s->plan };
+    if (!s->loading) engine_stats_of(s->engine, &now.engine);
+    for (uint32_t i = 0; i < s->job_count; i++) now.queue += s->jobs[i].state == JOB_WAITING;
+    return now;
+}
+
+static outcome outcome_of(const job *j) {
+    if (j->left) return OUTCOME_LEFT;
+    return j->end == JOB_FAILED ? OUTCOME_FAILED : j->end == JOB_STOP ? OUTCOME_STOP : OUTCOME_LENGTH;
 }
 
 /* Once neither the engine nor a connection has it. */
 static void free_job(server *s, job *j) {
     if (j->state != JOB_OVER || j->attached) return;
     if (!j->left) s->result->answered++;
+    s->metrics.requests[outcome_of(j)]++;
     j->state = JOB_FREE, j->connection = NULL;
     pthread_cond_signal(&s->work);
 }
@@ -236,6 +217,15 @@ static status finish(server *s, job *j, job_end how, bool cut) {
     return result;
 }
 
+static void note_time(server *s, job *j) {
+    double now = clock_seconds();
+    if (!j->drawn)
+        metrics_add(&s->metrics.first, now - j->asked_at);
+    else
+        metrics_add(&s->metrics.between, now - j->last_at);
+    j->last_at = now;
+}
+
 /* A token was drawn. The engine calls it while it has the lock again. */
 static status take_token(void *context, int32_t id, bool *over) {
     job *j = context;
@@ -243,6 +233,7 @@ static status take_token(void *context, int32_t id, bool *over) {
     language *l = s->language;
     language_piece more = { 0 };
     bool found = false;
+    note_time(s, j);
     j->drawn++, s->result->new_tokens++;
     *over = true;
     if (j->left) return STATUS_OK;
@@ -344,24 +335,27 @@ static status step(server *s) {
         wait_for_work(s);
         return STATUS_OK;
     }
+    double begun = clock_seconds();
     pthread_mutex_unlock(&s->lock);
     status result = engine_compute(s->engine, k);
     pthread_mutex_lock(&s->lock);
+    double seconds = clock_seconds() - begun;
+    s->pace += (seconds - s->pace) * (s->pace > 0 ? 0.1 : 1);
     return result == STATUS_OK ? engine_draw(s->engine, k, take_token) : result;
 }
 
 static status work(server *s) {
     const volatile sig_atomic_t *stop = s->options->stop;
-    double until = 0;
+    double until = 0, least = 0;
     status result = STATUS_OK;
     pthread_mutex_lock(&s->lock);
     while (result == STATUS_OK) {
         double now = clock_seconds();
         if (stop && *stop && !s->closing) {
             s->closing = true, until = now + (double)s->options->drain_seconds;
-            http_refuse_new(s);
+            least = now + 0.1; /* who is just asking is told */
         }
-        if (s->closing && (*stop > 1 || now > until || !busy(s))) break;
+        if (s->closing && (*stop > 1 || now > until || (!busy(s) && now > least))) break;
         look_at_jobs(s, now);
         result = begin_jobs(s);
         if (result == STATUS_OK) result = step(s);
@@ -378,14 +372,19 @@ static status run(server *s) {
                           o->engine.memory ? o->engine.memory : UINT64_MAX, &s->folder));
     TRY(choose_language(s));
     TRY(engine_open(&o->engine, &s->folder, &s->engine));
-    int64_t context = families_context(&s->folder.config), length = o->text_length ? o->text_length : context;
+    int64_t context = families_context(&s->folder.config);
     TRY(check_options(o, context));
     TRY(read_keys(s));
-    TRY(make_plan(s, &z, length));
-    if (o->dry_run) return STATUS_OK;
-    TRY(engine_start(s->engine));
-    TRY(allocate(s, &z, length));
+    TRY(fit_plan(s, context, &z));
+    if (o->planned) o->planned(o->context, &s->plan);
+    if (o->dry_run || o->solve) return STATUS_OK;
+    TRY(allocate(s, &z));
+    s->loading = true;
     TRY(http_open(s, &port));
+    TRY(engine_start(s->engine));
+    pthread_mutex_lock(&s->lock);
+    s->loading = false;
+    pthread_mutex_unlock(&s->lock);
     if (o->heard) o->heard(o->context, port);
     return work(s);
 }

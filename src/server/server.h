@@ -4,22 +4,17 @@
 #include <pthread.h>
 
 #include "server/answer.h"
+#include "server/metrics.h"
+#include "server/pages.h"
 #include "server/request.h"
 #include "server/serve.h"
 
 enum {
-    SERVER_BODIES = 8,             /* requests whose bodies are read at once */
     SERVER_CONNECTION = 18 << 10,  /* bytes that a connection holds: 16 KiB of the library's, and its own */
     SERVER_SEND_BUFFER = 16 << 10, /* of a socket, so that what waits for a slow reader waits in the ring */
     SERVER_MOST_CONNECTIONS = 4096,
     SERVER_KEYS = 64,
 };
-
-typedef struct {
-    char *bytes;
-    uint64_t count;
-    bool used;
-} server_body;
 
 typedef struct server {
     const serve_options *options;
@@ -36,20 +31,27 @@ typedef struct server {
     pthread_cond_t work;  /* there may be something to do */
     job *jobs;            /* texts + queue */
     uint32_t job_count;
-    job *by_place[MODEL_MOST_DECODED];
-    uint64_t came; /* requests so far */
-    bool closing;  /* nothing new is taken */
+    job *by_place[LANGUAGE_TEXTS];
+    uint64_t came;         /* requests so far */
+    bool loading, closing; /* nothing is taken yet, or nothing new */
     answer_writer writer;
+    metrics metrics;
+    double pace; /* seconds of a step, of late; 0: none was made */
+    uint64_t connections, refused_connections;
 
     /* The HTTP thread's alone. */
     request_reader reader;
     answer_writer errors;
-    server_body bodies[SERVER_BODIES];
-    uint64_t body_bytes;
+    job read; /* of requests that are answered at once: its ids have room */
+    pages pages;
+    uint64_t body_bytes;   /* of one, at most */
     pthread_mutex_t words; /* of the language: one thread encodes, the other one decodes */
 
     struct http *http;
-    void *memory; /* that jobs, ids, rings and bodies are parts of */
+    struct listener *listener;
+    serve_plan plan;
+    serve_held held;
+    void *memory; /* that jobs, ids, rings and pages are parts of */
 } server;
 
 /* ---- what the HTTP side does, under the lock ---- */
@@ -60,12 +62,16 @@ job *server_free_job(server *s);
 void server_admit(server *s, job *j);
 /* Nobody reads the answer any more. */
 void server_leave(server *s, job *j);
+/* How many wait that came before it. */
+int64_t server_before(const server *s, const job *j);
+/* Whole seconds until a place in the queue is free, as steps go: at least 1. */
+int64_t server_wait(const server *s);
+metrics_now server_now(const server *s);
 
 /* ---- server/http.c ---- */
 
 uint64_t http_bytes(int64_t connections); /* that it holds: planned */
 status http_open(server *s, int64_t *port);
-void http_refuse_new(server *s); /* connections */
 void http_close(server *s);
 /* Under the lock: there is something to read, or nothing more will come. */
 void http_wake(server *s, job *j);

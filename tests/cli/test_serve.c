@@ -198,7 +198,7 @@ static void what_is_wrong_is_said(void **state) {
     } cases[] = {
         { "POST", "/v1/completions", "{\"prompt\": \"a\"", 400, "wrong at byte 14" },
         { "POST", "/v1/completions", "[]", 400, "must be a JSON object" },
-        { "POST", "/v1/completions", "", 503, "" },
+        { "POST", "/v1/completions", "", 400, "wrong at byte" },
         { "POST", "/v1/completions", "{}", 400, "it is missing" },
         { "POST", "/v1/completions", "{\"prompt\": 3}", 400, "must be one text" },
         { "POST", "/v1/completions", "{\"prompt\": []}", 400, "it is empty" },

@@ -1,0 +1,50 @@
+#include "server/serve_sizes.h"
+
+#include "server/pages.h"
+#include "server/server.h"
+#include "text/template/template_json.h"
+
+enum {
+    BYTES_OF_TOKEN = 8,     /* of text, that a token stands for in the longest prompts that are taken */
+    BODY_BESIDE = 64 << 10, /* around a prompt */
+    ENCODED = 48,           /* what a tokenizer holds per byte of a text, ids included */
+    MARKS_BESIDE = 8192,    /* commas and brackets of a body beside those of a list of ids */
+    RING_PIECES = 32,       /* tokens that a ring has room for, at least */
+    STACKS = 320 << 10,     /* of the two HTTP threads, as far as they are touched */
+    LONGEST_AT_ONCE = 2,    /* of the longest bodies; shorter ones share their room */
+};
+
+serve_sizes serve_sizes_of(const serve_options *o, int64_t texts, int64_t text_length, const language *l) {
+    serve_sizes s = { .words = serve_sizes_rounded((uint64_t)text_length * BYTES_OF_TOKEN + BODY_BESIDE) };
+    answer_writer w = { .model = o->name, .piece_bytes = l->piece_bytes };
+    s.body = s.words + BODY_BESIDE;
+    s.room = serve_sizes_rounded(template_json_most(s.body, (uint64_t)text_length + MARKS_BESIDE));
+    s.ring = serve_sizes_rounded(RING_PIECES * 256 + (uint64_t)(2 + o->guesses) * answer_room(&w));
+    s.jobs = (uint64_t)(texts + o->queue);
+    /* A short body has a page, and so has every connection that sends one. */
+    s.pages = LONGEST_AT_ONCE * pages_for(s.body) + o->connections;
+    s.job = serve_sizes_rounded(sizeof(job)) +
+            serve_sizes_rounded((uint64_t)(text_length + 1) * sizeof(int32_t)) + s.ring;
+    s.reading = s.room + s.words + s.job - s.ring;
+    return s;
+}
+
+uint64_t serve_sizes_block(const serve_sizes *s) {
+    return s->jobs * s->job + s->reading + serve_sizes_rounded(pages_bytes(s->pages));
+}
+
+serve_held serve_sizes_held(const serve_options *o, const serve_sizes *s, const language *l) {
+    return (serve_held){
+        .queue = sizeof(server) + s->jobs * s->job,
+        .pages = serve_sizes_rounded(pages_bytes(s->pages)),
+        .connections = http_bytes(o->connections) + STACKS,
+        .reading = s->reading + ENCODED * s->words + TEMPLATE_JSON_READING,
+        .tokenizer = l->held_bytes,
+        .templates = o->chat ? chat_bytes(o->chat) + TEMPLATE_OUTPUT_ROOM(s->words) : 0,
+        .answers = 2 * answer_bytes(o->name, l->piece_bytes),
+    };
+}
+
+uint64_t serve_sizes_sum(const serve_held *h) {
+    return h->queue + h->pages + h->connections + h->reading + h->tokenizer + h->templates + h->answers;
+}

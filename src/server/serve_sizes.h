@@ -1,0 +1,24 @@
+/* What a server holds beside its engine, in bytes, before any of it is asked for: a function of its options,
+ * the model's tokenizer and the longest text. */
+#pragma once
+
+#include "server/serve.h"
+
+/* Of the block that a server allocates once. */
+typedef struct {
+    uint64_t words;   /* of a prompt as text, at most */
+    uint64_t body;    /* of a body, at most */
+    uint64_t room;    /* for a body's values */
+    uint64_t ring;    /* of an answer on its way */
+    uint64_t jobs;    /* how many: texts at once and those that wait */
+    int64_t pages;    /* that bodies and long answers share */
+    uint64_t job;     /* with its ids and its ring */
+    uint64_t reading; /* what one body is read with */
+} serve_sizes;
+
+serve_sizes serve_sizes_of(const serve_options *o, int64_t texts, int64_t text_length, const language *l);
+uint64_t serve_sizes_block(const serve_sizes *s);
+serve_held serve_sizes_held(const serve_options *o, const serve_sizes *s, const language *l);
+uint64_t serve_sizes_sum(const serve_held *h); /* their sum */
+
+static inline uint64_t serve_sizes_rounded(uint64_t bytes) { return (bytes + 63) / 64 * 64; }

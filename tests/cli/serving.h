@@ -1,0 +1,35 @@
+/* A server of the folder "model" in the working directory, and clients of it. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "cli/command.h"
+
+/* The one that runs. */
+extern pid_t serving_pid;
+extern int serving_port; /* 0: it has a socket at "here" */
+
+bool serving_left_out(void); /* it was built without its library, and says so */
+/* `more`: further options. */
+void serving_start(const char *more);
+/* Ends it as a service manager does, and returns what it said. */
+command_result serving_stop(void);
+
+enum { SERVING_ANSWER = 1 << 16 };
+
+int serving_reach(void); /* a connection; -1: there is none */
+/* The whole of it. False: the other side does not take it. */
+bool serving_send(int s, const char *bytes, size_t count);
+/* All that comes until the other side ends, at most `most` bytes, and a zero behind it. */
+size_t serving_receive(int s, char *out, size_t most);
+/* One request on a connection of its own: the status, and all of the answer; `head`: further lines. -1: none
+ * came. */
+int serving_ask(const char *method, const char *path, const char *head, const char *body,
+                char out[SERVING_ANSWER]);
+int serving_post(const char *path, const char *body, char out[SERVING_ANSWER]);
+int serving_get(const char *path, char out[SERVING_ANSWER]);
+/* These bytes as they are, and nothing more: the status. */
+int serving_say(const char *bytes, size_t count, char out[SERVING_ANSWER]);
+const char *serving_body(const char *answer); /* behind its head */
