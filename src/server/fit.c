@@ -137,13 +137,13 @@ static status say_what_fits(server *s, const fit_case *asked) {
     snprintf(sentence, sizeof sentence, "%s", status_message());
     TRY(largest(s, &c, &c.length, asked->length, &longest));
     if (longest)
-        return status_set(STATUS_NO_FIT, "%s; --max-model-len %lld would fit, one text at a time", sentence,
+        return status_set(STATUS_NO_FIT, "%s; --max-num-seqs 1 --max-model-len %lld would fit", sentence,
                           (long long)longest);
     c.length = asked->length;
     status result = plan_case(s, &c, &z); /* refused, and its numbers are there */
     if (result != STATUS_NO_FIT) return result;
     uint64_t bytes = engine_planned_bytes(s->engine);
-    return status_set(STATUS_NO_FIT, "%s; --memory %llu (%s) would do for one text at a time", sentence,
+    return status_set(STATUS_NO_FIT, "%s; --max-num-seqs 1 --memory %llu (%s) would fit", sentence,
                       (unsigned long long)bytes, units_bytes_text(bytes, least));
 }
 

@@ -432,7 +432,8 @@ static void who_comes_while_it_closes_is_told(void **state) {
     for (int i = 0; i < 8; i++) {
         serving_receive(sockets[i], answer, SERVING_ANSWER - 1);
         close(sockets[i]);
-        if (*answer && !strstr(answer, "data: [DONE]") && !strstr(answer, "503")) fail_msg("%d: %s", i, answer);
+        if (*answer && !strstr(answer, "data: [DONE]") && !strstr(answer, "503"))
+            fail_msg("%d: %s", i, answer);
     }
     command_result r = command_wait(serving_pid);
     assert_int_equal(r.exit, 0);
@@ -480,6 +481,22 @@ static uint64_t asked(const char *options, const char *path) {
     return command_asked(line, path);
 }
 
+/* "...; --max-num-seqs 1 --memory 123 (4 MiB) would fit" */
+static void follow_advice(const char *line) {
+    char better[400], advice[120];
+    command_result r = command_run(line);
+    assert_int_equal(r.exit, 3);
+    for (char *c = r.err; *c; c++) /* lines are broken for the terminal */
+        if (*c == '\n') *c = ' ';
+    const char *at = strstr(r.err, "; --max-num-seqs 1 --");
+    if (!at || sscanf(at, "; --max-num-seqs 1 %119[^(w]", advice) != 1) fail_msg("%s", r.err);
+    snprintf(better, sizeof better, "%s --max-num-seqs 1 %s", line, advice);
+    if (strstr(advice, "--memory")) /* instead of the one that is too little */
+        snprintf(better, sizeof better, "serve model --dry-run --threads 1 --max-num-seqs 1 %s", advice);
+    command_free(&r);
+    command_expect(0, better);
+}
+
 static void questions_are_turned_round(void **state) {
     (void)state;
     if (left_out) return;
@@ -509,7 +526,13 @@ static void questions_are_turned_round(void **state) {
     assert_int_equal(asked("--max-model-len auto", "max_model_len"), 64);
     assert_int_equal(asked("--max-num-seqs auto", "max_num_seqs"), 256);
     assert_int_equal(asked("--max-num-seqs auto --max-model-len auto", "max_model_len"), 64);
-    assert_true(command_says("serve model --dry-run --memory 10MiB", 3, "would"));
+    /* A refusal names what would fit, and it does. */
+    snprintf(options, sizeof options, "serve model --dry-run --threads 1 --memory %llu",
+             (unsigned long long)asked("--solve memory --max-num-seqs 1 --max-model-len 9 "
+                                       "--max-num-batched-tokens 1",
+                                       "predicted.peak_bytes"));
+    follow_advice(options);
+    follow_advice("serve model --dry-run --threads 1 --memory 1MiB");
     assert_true(command_says("serve model --solve memory --max-num-seqs auto", 2, "as numbers"));
     assert_true(command_says("serve model --solve memory --memory 1GiB", 2, "leave one of the two out"));
 }
