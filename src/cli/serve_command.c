@@ -170,7 +170,13 @@ static status serve(const options *o, cli_streams *streams, language *words, cha
     };
     signals_call(asked_to_stop, SIGNALS_READS_GO_ON, NULL);
     status result = serve_run(&s, &r);
-    if (result == STATUS_OK && !w->dry_run && !w->solve) print_end(&streams->people, &r);
+    if (result != STATUS_OK || w->dry_run || w->solve) return result;
+    print_end(&streams->people, &r);
+    if (o->json) {
+        text t = { 0 };
+        serve_plan_result_json(&t, &r);
+        output_text(&streams->result, &t);
+    }
     return result;
 }
 

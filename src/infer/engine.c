@@ -174,10 +174,15 @@ static void find_values(engine *e) {
 
 status engine_start(engine *e) {
     uint64_t beside;
-    TRY(exec_open(&e->plan, 0, &e->exec));
+    TRY(exec_open(&e->plan, EXEC_OBSERVE, &e->exec));
     TRY(exec_check_reserve(e->exec, &beside));
     TRY(model_folder_load(e->folder, e->exec));
     TRY(allocate(e));
     find_values(e);
     return STATUS_OK;
+}
+
+status engine_measure(const engine *e, exec_measured *out) {
+    *out = (exec_measured){ 0 };
+    return e && e->exec ? exec_measure(e->exec, out) : STATUS_OK;
 }

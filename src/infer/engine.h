@@ -18,6 +18,7 @@
  * In this order: engine_open, engine_plan, engine_start; then texts and steps; engine_close in any case. */
 #pragma once
 
+#include "exec/exec.h"
 #include "infer/constraint/constraint.h"
 #include "infer/engine_stats.h"
 #include "infer/model_folder.h"
@@ -56,6 +57,9 @@ uint64_t engine_planned_bytes(const engine *e);
 const plan *engine_plan_of(const engine *e);
 
 status engine_start(engine *e); /* allocates, and loads the weights */
+/* What the programs that have run took, by category; not while one runs. Nothing of one that never started.
+ */
+status engine_measure(const engine *e, exec_measured *out);
 
 /* ---- texts ---- */
 

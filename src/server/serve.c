@@ -71,6 +71,7 @@ static status allocate(server *s, const serve_sizes *z) {
     uint64_t ids = (uint64_t)(text_length + 1) * sizeof(int32_t);
     char *at = s->memory = memory_new((size_t)serve_sizes_block(z) + 64, 1);
     if (!at) return status_set(STATUS_FAILED, "no memory for %llu requests", (unsigned long long)z->jobs);
+    memset(at, 0, (size_t)serve_sizes_block(z) + 64); /* all of it is there before the first request */
     at += (64 - (uintptr_t)at % 64) % 64;
     s->job_count = (uint32_t)z->jobs;
     s->jobs = part(&at, z->jobs * sizeof(job));
@@ -399,6 +400,7 @@ status serve_run(const serve_options *o, serve_result *r) {
     status result = run(s);
     http_close(s);
     r->resident_peak_bytes = device_resident_peak();
+    if (result == STATUS_OK) result = engine_measure(s->engine, &r->measured);
     engine_close(s->engine);
     answer_close(&s->writer), answer_close(&s->errors);
     language_of_bytes_close(&s->bytes);

@@ -73,7 +73,10 @@ typedef struct {
     uint64_t requests, answered, left, refused; /* left: by their clients, before the end */
     int64_t prompt_tokens, new_tokens;
     uint64_t planned_bytes, resident_peak_bytes;
+    exec_measured measured; /* of the programs that ran */
 } serve_result;
+
+void serve_plan_result_json(text *out, const serve_result *r); /* one object, with a line's end */
 
 /* Until it is asked to stop. STATUS_INVALID for options, a port that is taken, or where snug was built
  * without libmicrohttpd; STATUS_NO_FIT where the plan is beyond the budget, with what would fit. */

@@ -76,3 +76,25 @@ void serve_plan_json(text *out, const serve_plan *s) {
     json_end_object(&w);
     text_add(out, "\n");
 }
+
+void serve_plan_result_json(text *out, const serve_result *r) {
+    json_writer w = { .out = out, .lines = true };
+    json_begin_object(&w, NULL);
+    json_put_unsigned(&w, "requests", r->requests);
+    json_put_unsigned(&w, "answered", r->answered);
+    json_put_unsigned(&w, "left", r->left);
+    json_put_unsigned(&w, "refused", r->refused);
+    json_put_integer(&w, "prompt_tokens", r->prompt_tokens);
+    json_put_integer(&w, "new_tokens", r->new_tokens);
+    json_put_unsigned(&w, "planned_bytes", r->planned_bytes);
+    json_begin_object(&w, "measured");
+    json_put_unsigned(&w, "peak_bytes", r->resident_peak_bytes);
+    json_put_unsigned(&w, "arena_live_bytes", r->measured.arena_live_bytes);
+    json_begin_object(&w, "by_category");
+    for (int c = 0; c < CATEGORY_COUNT; c++)
+        json_put_unsigned(&w, category_name((category)c), r->measured.by_category[c]);
+    json_end_object(&w);
+    json_end_object(&w);
+    json_end_object(&w);
+    text_add(out, "\n");
+}
