@@ -227,6 +227,87 @@ static void endless_heads_end(void **state) {
     command_free(&r);
 }
 
+/* ---- requests at random ---- */
+
+static uint64_t random_state = 17;
+static uint32_t below(uint32_t n) { return scratch_random(&random_state) % n; }
+
+static size_t mutate(char *bytes, size_t count, size_t room) {
+    static const char *const words[] = { "\r\n",
+                                         "\r\n\r\n",
+                                         "Content-Length: ",
+                                         "Transfer-Encoding: chunked\r\n",
+                                         "0\r\n\r\n",
+                                         "99999999999",
+                                         "-1",
+                                         "%00",
+                                         "\"",
+                                         "{",
+                                         "\xff",
+                                         ": ",
+                                         "HTTP/1.0",
+                                         "Connection: keep-alive\r\n",
+                                         "Expect: 100-continue\r\n" };
+    size_t at = below((uint32_t)count + 1), rest = count - at;
+    const char *word = words[below(sizeof words / sizeof *words)];
+    size_t length = strlen(word), gone = below((uint32_t)(rest < 12 ? rest : 12) + 1);
+    switch (below(4)) {
+    case 0: return rest ? (bytes[at] = (char)below(256), count) : count;
+    case 1: return at;
+    case 2: memmove(bytes + at, bytes + at + gone, rest - gone); return count - gone;
+    default:
+        if (count + length > room) return count;
+        memmove(bytes + at + length, bytes + at, rest);
+        memcpy(bytes + at, word, length);
+        return count + length;
+    }
+}
+
+static bool is_answer(const char *said) {
+    static const int known[] = { 100, 200, 400, 401, 404, 405, 413, 414, 429, 431, 500, 501, 503, 505 };
+    int code = 0;
+    if (sscanf(said, "HTTP/1.%*d %d", &code) != 1) return false;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (code == known[i] && code != 500) return true;
+    return false;
+}
+
+/* Whatever is sent, it is answered or the connection ends, and the next client is served. */
+static void requests_at_random_harm_nobody(void **state) {
+    (void)state;
+    if (left_out) return;
+    static const char *const seeds[] = {
+        HEAD "Content-Length: 29\r\n\r\n" BODY,
+        HEAD "Transfer-Encoding: chunked\r\n\r\n1d\r\n" BODY "\r\n0\r\n\r\n",
+        "GET /metrics HTTP/1.1\r\nHost: here\r\n\r\nGET /plan HTTP/1.0\r\n\r\n",
+        "POST /tokenize HTTP/1.1\r\nHost: here\r\nContent-Length: 15\r\n\r\n{\"prompt\": \"a\"}",
+        "POST /detokenize HTTP/1.0\r\nContent-Length: 16\r\n\r\n{\"tokens\": [72]}",
+    };
+    int turns = getenv("SNUG_TEST_LONG") ? 30000 : SANITIZED ? 200 : 600;
+    serving_start("");
+    for (int turn = 0; turn < turns; turn++) {
+        char bytes[2048];
+        const char *seed = seeds[turn % 5];
+        size_t count = strlen(seed);
+        memcpy(bytes, seed, count);
+        for (uint32_t n = 1 + below(4); n > 0; n--) count = mutate(bytes, count, sizeof bytes);
+        int s = serving_reach();
+        assert_true(s >= 0);
+        serving_send(s, bytes, count);
+        shutdown(s, SHUT_WR);
+        serving_receive(s, answer, SERVING_ANSWER - 1);
+        close(s);
+        if (*answer && !is_answer(answer)) fail_msg("turn %d: %.*s\n-> %s", turn, (int)count, bytes, answer);
+    }
+    assert_int_equal(serving_post("/v1/completions", BODY, answer), 200);
+    usleep(100000);
+    read_metrics();
+    assert_true(metric("snug_connections") == 1 && metric("snug_pages{state=\"used\"}") <= 2);
+    assert_true(metric("snug_blocks{state=\"used\"}") == 0 && metric("snug_texts") == 0);
+    command_result r = serving_stop();
+    command_free(&r);
+}
+
 static void bodies_are_looked_at(void **state) {
     (void)state;
     if (left_out) return;
@@ -565,6 +646,7 @@ int main(void) {
         cmocka_unit_test(tokens_are_told),
         cmocka_unit_test(heads_are_looked_at),
         cmocka_unit_test(endless_heads_end),
+        cmocka_unit_test(requests_at_random_harm_nobody),
         cmocka_unit_test(bodies_are_looked_at),
         cmocka_unit_test(pages_are_given_back),
         cmocka_unit_test(who_waits_is_told),
