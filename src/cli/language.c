@@ -101,6 +101,7 @@ static status word(void *context, int32_t id, language_piece *piece) {
     words *w = context;
     tokenizer_text said;
     TRY(tokenizer_word(w->tokenizer, w->work, (uint32_t)id, &said));
+    count_held(w);
     *piece = (language_piece){ said.data, said.bytes };
     return STATUS_OK;
 }

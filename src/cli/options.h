@@ -85,7 +85,7 @@ typedef struct {
     int64_t guesses;
     int solve;          /* serve_solve */
     double utilization; /* 0: --memory says */
-    bool dry_run, eager;
+    bool dry_run, eager, no_formats;
 } serve_words;
 extern const serve_words options_serve; /* its defaults */
 

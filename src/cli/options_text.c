@@ -333,6 +333,12 @@ const option options_text[] = {
       .words = "nothing, memory",
       .help = "instead of serving; memory: the least with which --max-num-seqs texts of --max-model-len have "
               "room at once" },
+    { .name = "no-response-format",
+      .kind = OPTION_FLAG,
+      .group = GROUP_TEXT,
+      .commands = COMMAND_SERVE,
+      .offset = FIELD(serve.no_formats),
+      .help = "refuse answers by a schema, and hold no words of tokens for them" },
     { .name = "dry-run",
       .kind = OPTION_FLAG,
       .group = GROUP_TEXT,

@@ -30,8 +30,8 @@ static void print_plan(output *out, const serve_plan *p) {
     const plan *all = p->plan;
     const engine_sizes *s = p->sizes;
     const serve_held *h = p->held;
-    uint64_t served =
-        h->queue + h->pages + h->connections + h->reading + h->tokenizer + h->templates + h->answers;
+    uint64_t served = h->queue + h->pages + h->connections + h->reading + h->tokenizer + h->templates +
+                      h->answers + h->formats;
     output_add(out, "Planned: %s (%llu bytes)\n", units_bytes_text(all->peak_bytes, size),
                (unsigned long long)all->peak_bytes);
     add_line(out, "weights", all->by_category[CATEGORY_WEIGHTS], "");
@@ -48,8 +48,8 @@ static void print_plan(output *out, const serve_plan *p) {
     snprintf(remark, sizeof remark, "%lld at once, and pages that their bodies share",
              (long long)p->options->connections);
     add_line(out, "connections", h->connections + h->pages, remark);
-    add_line(out, "text", h->reading + h->tokenizer + h->templates + h->answers,
-             "tokenizer, templates, reading and writing");
+    add_line(out, "text", h->reading + h->tokenizer + h->templates + h->answers + h->formats,
+             "tokenizer, templates, schemas, reading and writing");
     add_line(out, "runtime", all->by_category[CATEGORY_RUNTIME] - served, "code, threads, tables");
     output_flush(out);
 }
@@ -162,6 +162,7 @@ static status serve(const options *o, cli_streams *streams, language *words, cha
         .language = words,
         .chat = c,
         .solve = (serve_solve)w->solve,
+        .no_formats = w->no_formats,
         .dry_run = w->dry_run,
         .stop = &stops,
         .planned = was_planned,

@@ -26,7 +26,7 @@ typedef struct {
     sample_options sample;
     constraint *constraint;        /* NULL: none */
     char failure[ENGINE_SENTENCE]; /* "": none */
-    int32_t adapter; /* its number; -1: none */
+    int32_t adapter;               /* its number; -1: none */
     void *context;
 } engine_text;
 

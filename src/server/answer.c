@@ -5,6 +5,8 @@
 
 #include "base/utf8.h"
 #include "io/json.h"
+#include "server/answer_internal.h"
+#include "server/group.h"
 
 enum {
     FRAME = 640 /* around the text of a piece, the model's name aside */,
@@ -19,16 +21,29 @@ static uint64_t line_bytes(const char *name, uint32_t piece_bytes) {
     return (EVENTS + piece_bytes / 1024) * (FRAME + ESCAPED * strlen(name)) + 2 * ESCAPED * each;
 }
 
-uint64_t answer_bytes(const char *name, uint32_t piece_bytes) { return line_bytes(name, piece_bytes) + 4096; }
-size_t answer_room(const answer_writer *w) { return (size_t)line_bytes(w->model, w->piece_bytes); }
+static uint64_t room_bytes(const char *name, uint32_t piece_bytes, uint64_t told_bytes) {
+    return line_bytes(name, piece_bytes) + told_bytes;
+}
 
-status answer_open(answer_writer *w, const char *name, uint32_t piece_bytes) {
-    *w = (answer_writer){ .model = name, .piece_bytes = piece_bytes };
-    if (text_reserve(&w->line, (size_t)answer_bytes(name, piece_bytes) - 1)) return STATUS_OK;
+uint64_t answer_bytes(const char *name, uint32_t piece_bytes, uint64_t told_bytes) {
+    return room_bytes(name, piece_bytes, told_bytes) + 4096 + told_bytes;
+}
+size_t answer_room(const answer_writer *w) {
+    return (size_t)room_bytes(w->model, w->piece_bytes, w->told_bytes);
+}
+
+status answer_open(answer_writer *w, const char *name, uint32_t piece_bytes, uint64_t told_bytes) {
+    *w = (answer_writer){ .model = name, .piece_bytes = piece_bytes, .told_bytes = told_bytes };
+    if (text_reserve(&w->line, (size_t)room_bytes(name, piece_bytes, told_bytes) + 4095) &&
+        (!told_bytes || text_reserve(&w->told, (size_t)told_bytes - 1)))
+        return STATUS_OK;
     return status_set(STATUS_FAILED, "no memory for answers");
 }
 
-void answer_close(answer_writer *w) { text_close(&w->line); }
+void answer_close(answer_writer *w) {
+    text_close(&w->line);
+    text_close(&w->told);
+}
 
 /* ---- pieces of text ---- */
 
@@ -44,7 +59,7 @@ static size_t whole_characters(const char *bytes, size_t count) {
 }
 
 /* The quoted string without its quotes. Bytes that are no text become U+FFFD. */
-static void add_escaped(text *line, char *bytes, size_t count) {
+void answer_escape(text *line, char *bytes, size_t count) {
     for (size_t i = 0; i < count; i++)
         if (!bytes[i]) bytes[i] = '\xff';
     bytes[count] = 0;
@@ -56,7 +71,7 @@ static void add_escaped(text *line, char *bytes, size_t count) {
 }
 
 /* What was held back and these, up to the last whole character; the rest is held back. */
-static void add_text(text *line, job *j, const char *bytes, size_t count, bool all) {
+void answer_add_text(text *line, job *j, const char *bytes, size_t count, bool all) {
     enum { SOME = 1024 };
     char room[JOB_TAIL + SOME + 1];
     do {
@@ -67,32 +82,35 @@ static void add_text(text *line, job *j, const char *bytes, size_t count, bool a
         size_t whole = all && !count ? held + take : whole_characters(room, held + take);
         j->tail_count = held + take - whole;
         memcpy(j->tail, room + whole, j->tail_count);
-        if (whole) add_escaped(line, room, whole);
+        if (whole) answer_escape(line, room, whole);
     } while (count);
 }
 
 /* ---- frames ---- */
 
-static void begin_object(const answer_writer *w, text *line, const job *j, const char *kind) {
+void answer_begin(const answer_writer *w, text *line, const job *j, const char *kind) {
     text_add(line, "{\"id\":\"%s-%llu\",\"object\":\"%s\",\"created\":%lld,\"model\":",
              j->chat ? "chatcmpl" : "cmpl", (unsigned long long)j->number, kind, (long long)j->created);
     json_add_quoted(line, w->model);
     text_add(line, ",\"choices\":[");
 }
 
-static void add_usage(text *line, const job *j) {
+/* Of all answers to the request. */
+void answer_usage(text *line, const job *first) {
+    int64_t drawn = 0;
+    for (const job *j = first; j; j = j->next) drawn += j->drawn;
     text_add(line,
              "\"usage\":{\"prompt_tokens\":%lld,\"completion_tokens\":%lld,\"total_tokens\":%lld,"
              "\"prompt_tokens_details\":{\"cached_tokens\":%lld}}",
-             (long long)j->count, (long long)j->drawn, (long long)(j->count + j->drawn),
-             (long long)j->cached);
+             (long long)first->count, (long long)drawn, (long long)(first->count + drawn),
+             (long long)first->cached);
 }
 
-static const char *reason(const job *j) {
+const char *answer_reason(const job *j) {
     return j->end == JOB_STOP ? "\"stop\"" : j->end == JOB_LENGTH ? "\"length\"" : "null";
 }
 
-static void put(answer_writer *w, job *j) {
+void answer_put(answer_writer *w, job *j) {
     ring_write(&j->out, w->line.data, w->line.length);
     w->line.length = 0;
     j->begun = true;
@@ -102,63 +120,106 @@ static void put(answer_writer *w, job *j) {
 
 static void begin_event(const answer_writer *w, text *line, const job *j) {
     text_add(line, "data: ");
-    begin_object(w, line, j, j->chat ? "chat.completion.chunk" : "text_completion");
+    answer_begin(w, line, j, j->chat ? "chat.completion.chunk" : "text_completion");
     if (j->chat)
-        text_add(line, "{\"index\":0,\"delta\":{%s\"content\":\"", j->begun ? "" : "\"role\":\"assistant\",");
+        text_add(line, "{\"index\":%u,\"delta\":{%s\"content\":\"", j->index,
+                 j->begun ? "" : "\"role\":\"assistant\",");
     else
-        text_add(line, "{\"index\":0,\"text\":\"");
+        text_add(line, "{\"index\":%u,\"text\":\"", j->index);
 }
 
-static void end_event(text *line, const job *j) {
-    text_add(line, j->chat ? "\"},\"finish_reason\":%s}]" : "\",\"logprobs\":null,\"finish_reason\":%s}]",
-             reason(j));
+/* What is told of its token, which is told once. */
+static void add_told(answer_writer *w, text *line, const job *j) {
+    if (!j->sample.logprobs && j->chat) return;
+    text_add(line, ",\"logprobs\":%s", w->told.length ? w->told.data : "null");
+    w->told.length = 0;
+}
+
+static void end_event(answer_writer *w, text *line, const job *j) {
+    text_add(line, j->chat ? "\"}" : "\"");
+    add_told(w, line, j);
+    text_add(line, ",\"finish_reason\":%s}]", answer_reason(j));
     text_add(line, j->tells_usage ? ",\"usage\":null}\n\n" : "}\n\n");
 }
 
 static void add_event(answer_writer *w, job *j, const char *bytes, size_t count, bool all) {
     begin_event(w, &w->line, j);
     size_t before = w->line.length;
-    add_text(&w->line, j, bytes, count, all);
-    if (w->line.length == before && !all) {
+    answer_add_text(&w->line, j, bytes, count, all);
+    if (w->line.length == before && !all && !w->told.length) {
         w->line.length = 0; /* nothing of it is whole yet */
         return;
     }
-    end_event(&w->line, j);
-    put(w, j);
+    end_event(w, &w->line, j);
+    answer_put(w, j);
 }
 
-static void end_events(answer_writer *w, job *j) {
-    add_event(w, j, "", 0, true);
-    if (j->tells_usage) {
+void answer_told(answer_writer *w, job *j) {
+    if (w->told.length) add_event(w, j, "", 0, false);
+}
+
+/* Behind all events. */
+static void close_events(answer_writer *w, job *first) {
+    if (first->tells_usage) {
         text_add(&w->line, "data: ");
-        begin_object(w, &w->line, j, j->chat ? "chat.completion.chunk" : "text_completion");
+        answer_begin(w, &w->line, first, first->chat ? "chat.completion.chunk" : "text_completion");
         text_add(&w->line, "],");
-        add_usage(&w->line, j);
+        answer_usage(&w->line, first);
         text_add(&w->line, "}\n\n");
     }
     text_add(&w->line, "data: [DONE]\n\n");
-    put(w, j);
+}
+
+static bool is_alone(const job *j) { return j->first == j && !j->next; }
+
+static void end_events(answer_writer *w, job *j) {
+    add_event(w, j, "", 0, true);
+    if (!is_alone(j)) return;
+    close_events(w, j);
+    answer_put(w, j);
 }
 
 /* ---- whole answers ---- */
 
+void answer_begin_choice(const answer_writer *w, text *line, const job *j) {
+    if (j->first == j)
+        answer_begin(w, line, j, j->chat ? "chat.completion" : "text_completion");
+    else
+        text_add(line, ",");
+    text_add(line, "{\"index\":%u,", j->index);
+}
+
 static void begin_whole(answer_writer *w, job *j) {
     if (j->begun) return;
-    begin_object(w, &w->line, j, j->chat ? "chat.completion" : "text_completion");
-    text_add(&w->line, j->chat ? "{\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":\""
-                               : "{\"index\":0,\"text\":\"");
+    answer_begin_choice(w, &w->line, j);
+    text_add(&w->line, j->chat ? "\"message\":{\"role\":\"assistant\",\"content\":\"" : "\"text\":\"");
+}
+
+static void close_whole(answer_writer *w, job *first) {
+    text_add(&w->line, "],");
+    answer_usage(&w->line, first);
+    text_add(&w->line, "}\n");
+}
+
+void answer_close_group(answer_writer *w, job *first) {
+    first->streams ? close_events(w, first) : close_whole(w, first);
+    answer_put(w, group_last(first));
+    first->closed = true;
+}
+
+void answer_end_text(answer_writer *w, job *j) {
+    answer_add_text(&w->line, j, "", 0, true);
+    text_add(&w->line, j->chat ? "\"}" : "\"");
+    if (!answer_holds(j)) text_add(&w->line, ",\"logprobs\":null");
+    text_add(&w->line, ",\"finish_reason\":%s}", answer_reason(j));
+    if (is_alone(j)) close_whole(w, j);
+    answer_put(w, j);
 }
 
 static void end_whole(answer_writer *w, job *j) {
+    if (answer_holds(j)) return; /* answer_more does it */
     begin_whole(w, j);
-    add_text(&w->line, j, "", 0, true);
-    text_add(&w->line,
-             j->chat ? "\"},\"logprobs\":null,\"finish_reason\":%s}],"
-                     : "\",\"logprobs\":null,\"finish_reason\":%s}],",
-             reason(j));
-    add_usage(&w->line, j);
-    text_add(&w->line, "}\n");
-    put(w, j);
+    answer_end_text(w, j);
 }
 
 void answer_add(answer_writer *w, job *j, const char *bytes, size_t count) {
@@ -166,15 +227,19 @@ void answer_add(answer_writer *w, job *j, const char *bytes, size_t count) {
         add_event(w, j, bytes, count, false);
         return;
     }
+    if (answer_holds(j)) {
+        j->text_bytes += count;
+        return;
+    }
     begin_whole(w, j);
-    add_text(&w->line, j, bytes, count, false);
-    put(w, j);
+    answer_add_text(&w->line, j, bytes, count, false);
+    answer_put(w, j);
 }
 
 void answer_end(answer_writer *w, job *j) { j->streams ? end_events(w, j) : end_whole(w, j); }
 
 void answer_text(answer_writer *w, job *j, const char *bytes, size_t count, bool all) {
-    add_text(&w->line, j, bytes, count, all);
+    answer_add_text(&w->line, j, bytes, count, all);
 }
 
 const char *answer_error(answer_writer *w, const char *kind, const char *sentence, const char *field) {

@@ -23,10 +23,10 @@ static int64_t blocks_for(int64_t length) { return (length + CACHE_BLOCK - 1) / 
 
 static status plan_case(server *s, const fit_case *c, serve_sizes *z) {
     const serve_options *o = s->options;
-    *z = serve_sizes_of(o, c->texts, c->length, s->language);
+    *z = serve_sizes_of(o, c->texts, c->length, s->language, &s->measured);
     template_options bounds = { .memory = CHAT_MEMORY + CHAT_PER_BYTE * z->words, .output = z->words };
     if (o->chat) chat_limit(o->chat, &bounds), chat_reserve(o->chat, &bounds);
-    s->held = serve_sizes_held(o, z, s->language);
+    s->held = serve_sizes_held(o, z, s->language, &s->measured);
     engine_sizes wanted = { .texts = c->texts,
                             .text_length = c->length,
                             .rows = c->rows,
@@ -36,6 +36,7 @@ static status plan_case(server *s, const fit_case *c, serve_sizes *z) {
                             .sampling = { .changes = true, .counts = true },
                             .expects = o->expects,
                             .guesses = o->guesses,
+                            .constrained = s->measured.vocabulary > 0,
                             .held_bytes = serve_sizes_sum(&s->held) };
     return engine_plan(s->engine, &wanted);
 }

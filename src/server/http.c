@@ -33,6 +33,7 @@ uint64_t http_bytes(int64_t connections) {
 
 void http_wake(server *s, job *j) {
     (void)s;
+    if (j->first) j = j->first; /* nobody has asked for a job that never was one */
     if (!j->connection) return;
     http_library.resume_connection(j->connection);
     j->connection = NULL;

@@ -14,6 +14,7 @@ typedef enum {
     JOB_ASKED,   /* its body is read */
     JOB_WAITING, /* for room in the engine */
     JOB_WRITING, /* the engine has it */
+    JOB_TELLING, /* its text has ended, and is told behind what was told of its tokens */
     JOB_OVER,    /* what is left is to be read */
 } job_state;
 
@@ -22,22 +23,38 @@ typedef enum { JOB_GOES_ON, JOB_STOP, JOB_LENGTH, JOB_FAILED } job_end;
 
 enum { JOB_STOPS = 4, JOB_TAIL = 8 };
 
-typedef struct {
+typedef struct job job;
+struct job {
     job_state state;
     uint64_t number; /* among all requests: in its id, and its turn */
     bool chat, streams, tells_usage;
     int64_t created; /* seconds since 1970 */
     int32_t *ids;    /* the prompt; room for text_length */
     int64_t count, tokens, drawn;
+    int64_t choices; /* answers that are asked for */
+    /* The group of jobs that answer one request: the first one has the connection. server/group.h. */
+    job *first, *next, *reads; /* itself where it is alone; NULL: the last; of the first: whom it reads */
+    uint32_t index;
+    bool closed;    /* of the first: the end behind all answers is written */
     int64_t cached; /* of the prompt: were not computed again */
     uint32_t key;   /* that it was asked with */
     sample_options sample;
+    sample_bias biases[SAMPLE_BIASES];
+    constraint *constraint; /* room for what an answer must be; NULL: there is none */
+    bool constrained;       /* it must */
     char stop_bytes[JOB_STOPS][STOP_BYTES];
     const char *stop_strings[JOB_STOPS];
     stop_watch stops;
     int32_t place; /* in the engine */
     job_end end;
-    bool begun;          /* the answer's first bytes were written */
+    bool begun; /* the answer's first bytes were written */
+    /* An answer in a whole with logarithms: what is told of its tokens goes out as they come, and the rest
+     * behind it, read anew from its ids, which stand behind the prompt's. */
+    float *logprobs;     /* of its tokens; room for text_length */
+    int64_t told;        /* tokens */
+    size_t text_bytes;   /* of its text, as far as that goes out */
+    int phase;           /* of answer_more, */
+    int64_t at, offset;  /* the token that it is at, and characters before that */
     bool attached;       /* a connection has it: it is not free before that has ended */
     bool replied;        /* the status of its answer is on its way */
     bool left;           /* nobody reads any more */
@@ -50,4 +67,4 @@ typedef struct {
     int socket;
     double stalled_since;
     double asked_at, last_at; /* when it came, and when its last token did */
-} job;
+};

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "server/exchange.h"
+#include "server/group.h"
 
 static enum MHD_Result queue(const reply *r, unsigned code, const char *type, struct MHD_Response *response) {
     char seconds[24];
@@ -79,10 +80,10 @@ static ssize_t take(void *context, uint64_t position, char *out, size_t most) {
     server *s = j->server;
     (void)position;
     pthread_mutex_lock(&s->lock);
-    ssize_t taken = j->left ? 0 : (ssize_t)ring_read(&j->out, out, most);
+    ssize_t taken = j->left ? 0 : (ssize_t)group_read(j, out, most);
     if (j->left) {
         taken = MHD_CONTENT_READER_END_WITH_ERROR;
-    } else if (!taken && j->state == JOB_OVER) {
+    } else if (!taken && group_over(j)) {
         taken = MHD_CONTENT_READER_END_OF_STREAM;
     } else if (!taken) {
         http_library.suspend_connection(j->waits_on);

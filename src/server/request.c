@@ -1,9 +1,11 @@
 #include "server/request.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "ops/cache_write/cache_write.h"
+#include "server/drawing.h"
+#include "server/field.h"
 #include "text/template/template_json.h"
 
 /* ---- one field ---- */
@@ -12,7 +14,7 @@ typedef struct {
     const request_reader *reader;
     job *job;
     const template_value *prompt, *messages, *tools;
-    int64_t tokens; /* 0: not said */
+    int64_t tokens, best; /* 0: not said */
     request_kind kind;
     bool other_model;
     bool plain; /* no special tokens are put around the text */
@@ -21,28 +23,12 @@ typedef struct {
 typedef status take_field(asked *a, const template_value *v);
 
 static status number_of(const template_value *v, double low, double high, double *out) {
-    double x = v->kind == TEMPLATE_INTEGER  ? (double)v->integer
-               : v->kind == TEMPLATE_NUMBER ? v->number
-                                            : NAN;
-    if (!(x >= low && x <= high))
-        return status_set(STATUS_INVALID, "it must be a number from %g to %g", low, high);
-    *out = x;
-    return STATUS_OK;
+    return field_number(v, low, high, out);
 }
-
 static status whole_of(const template_value *v, int64_t low, int64_t high, int64_t *out) {
-    if (v->kind != TEMPLATE_INTEGER || v->integer < low || v->integer > high)
-        return status_set(STATUS_INVALID, "it must be a whole number from %lld to %lld", (long long)low,
-                          (long long)high);
-    *out = v->integer;
-    return STATUS_OK;
+    return field_whole(v, low, high, out);
 }
-
-static status bool_of(const template_value *v, bool *out) {
-    if (v->kind != TEMPLATE_BOOL) return status_set(STATUS_INVALID, "it must be true or false");
-    *out = v->yes;
-    return STATUS_OK;
-}
+static status bool_of(const template_value *v, bool *out) { return field_bool(v, out); }
 
 static status take_model(asked *a, const template_value *v) {
     if (v->kind != TEMPLATE_TEXT) return status_set(STATUS_INVALID, "it must be a name");
@@ -115,29 +101,22 @@ static status take_stop(asked *a, const template_value *v) {
     return STATUS_OK;
 }
 
-/* What is the same as not being said. */
-static status take_one(asked *a, const template_value *v) {
-    int64_t n;
-    (void)a;
-    TRY(whole_of(v, 1, 1, &n));
-    return STATUS_OK;
-}
-static status take_zero(asked *a, const template_value *v) {
-    double x;
-    (void)a;
-    return number_of(v, 0, 0, &x) == STATUS_OK ? STATUS_OK
-                                               : status_set(STATUS_INVALID, "only 0 is known here");
-}
 static status take_no(asked *a, const template_value *v) {
     bool yes = false;
     (void)a;
     TRY(bool_of(v, &yes));
     return yes ? status_set(STATUS_INVALID, "only false is known here") : STATUS_OK;
 }
-static status take_empty(asked *a, const template_value *v) {
-    (void)a;
-    bool empty = (v->kind == TEMPLATE_OBJECT || v->kind == TEMPLATE_LIST) && !v->list.count;
-    return empty ? STATUS_OK : status_set(STATUS_INVALID, "it is not known here");
+static status take_choices(asked *a, const template_value *v) {
+    return whole_of(v, 1, REQUEST_CHOICES, &a->job->choices);
+}
+static status take_best(asked *a, const template_value *v) {
+    return whole_of(v, 1, REQUEST_CHOICES, &a->best);
+}
+static status take_min_p(asked *a, const template_value *v) { return drawing_min_p(a->job, v); }
+static status take_presence(asked *a, const template_value *v) { return drawing_presence_penalty(a->job, v); }
+static status take_frequency(asked *a, const template_value *v) {
+    return drawing_frequency_penalty(a->job, v);
 }
 static status take_yes(asked *a, const template_value *v) {
     bool yes = false;
@@ -151,6 +130,12 @@ static status take_special(asked *a, const template_value *v) {
     a->plain = !yes;
     return STATUS_OK;
 }
+static status take_bias(asked *a, const template_value *v) {
+    return drawing_bias(a->job, v, a->reader->vocabulary);
+}
+static status take_logprobs(asked *a, const template_value *v) { return drawing_logprobs(a->job, v); }
+static status take_top_logprobs(asked *a, const template_value *v) { return drawing_top_logprobs(a->job, v); }
+static status take_format(asked *a, const template_value *v) { return drawing_format(a->job, v); }
 static status take_any(asked *a, const template_value *v) { return (void)a, (void)v, STATUS_OK; }
 
 /* ---- all fields ---- */
@@ -183,13 +168,16 @@ static const struct {
                { "stop", BOTH, take_stop },
                { "stream", BOTH, take_stream },
                { "stream_options", BOTH, take_stream_options },
-               { "n", BOTH, take_one },
-               { "best_of", COMPLETION, take_one },
-               { "presence_penalty", BOTH, take_zero },
-               { "frequency_penalty", BOTH, take_zero },
+               { "n", BOTH, take_choices },
+               { "best_of", COMPLETION, take_best },
+               { "min_p", BOTH, take_min_p },
+               { "presence_penalty", BOTH, take_presence },
+               { "frequency_penalty", BOTH, take_frequency },
+               { "logit_bias", BOTH, take_bias },
+               { "logprobs", BOTH, take_logprobs },
+               { "top_logprobs", CHAT, take_top_logprobs },
+               { "response_format", BOTH, take_format },
                { "echo", COMPLETION, take_no },
-               { "logprobs", CHAT, take_no },
-               { "logit_bias", BOTH, take_empty },
                { "user", BOTH, take_any },
                { "metadata", BOTH, take_any },
                { "store", CHAT, take_no } };
@@ -290,10 +278,11 @@ static status encode_either(const asked *a) {
 }
 
 static void begin(job *j, uint64_t seed, bool is_chat) {
-    j->chat = is_chat, j->streams = j->tells_usage = false;
+    j->first = j, j->next = j->reads = NULL, j->index = 0, j->choices = 1, j->closed = false;
+    j->chat = is_chat, j->streams = j->tells_usage = j->constrained = false;
     j->sample = (sample_options){ .temperature = 1, .top_p = 1, .repetition_penalty = 1, .seed = seed };
     j->stops = (stop_watch){ 0 };
-    j->count = j->tokens = j->drawn = 0, j->tail_count = 0;
+    j->count = j->tokens = j->drawn = j->told = j->offset = 0, j->tail_count = j->text_bytes = 0;
     j->end = JOB_GOES_ON, j->begun = j->left = false, j->connection = NULL;
 }
 
@@ -312,6 +301,35 @@ static status choose_tokens(const asked *a, char field[REQUEST_FIELD_BYTES]) {
     return STATUS_OK;
 }
 
+/* All answers to a request have room in the cache and among the jobs, though not at once. */
+static status check_choices(const asked *a, char field[REQUEST_FIELD_BYTES]) {
+    const job *j = a->job;
+    const request_reader *r = a->reader;
+    int64_t each = (j->count + j->tokens - 1 + CACHE_BLOCK - 1) / CACHE_BLOCK, n = j->choices;
+    snprintf(field, REQUEST_FIELD_BYTES, a->best && a->best != n ? "best_of" : "n");
+    if (a->best && a->best != n)
+        return status_set(STATUS_INVALID, "it must be n, which is %lld: answers are not compared here",
+                          (long long)n);
+    if (n > 1 && n > r->jobs)
+        return status_set(STATUS_INVALID,
+                          "%lld answers at once are more than the %lld that are written or wait here",
+                          (long long)n, (long long)r->jobs);
+    if (n > 1 && n * each > r->blocks)
+        return status_set(
+            STATUS_INVALID,
+            "%lld answers of %lld tokens behind %lld of the prompt take %lld blocks, and the cache has %lld",
+            (long long)n, (long long)j->tokens, (long long)j->count, (long long)(n * each),
+            (long long)r->blocks);
+    return STATUS_OK;
+}
+
+static status check_drawing(job *j, char field[REQUEST_FIELD_BYTES]) {
+    const char *name;
+    status result = drawing_check(j, &name);
+    if (result != STATUS_OK) snprintf(field, REQUEST_FIELD_BYTES, "%s", name);
+    return result;
+}
+
 status request_read(const request_reader *r, const request_body *body, job *j, request_refusal *why) {
     asked a = { .reader = r, .job = j, .kind = body->kind };
     template_json *json;
@@ -325,11 +343,15 @@ status request_read(const request_reader *r, const request_body *body, job *j, r
         why->other_model = a.other_model;
         TRY(result);
     }
+    TRY(check_drawing(j, why->field));
     for (uint32_t i = 0; i < j->stops.count; i++) j->stop_strings[i] = j->stop_bytes[i];
     j->stops.strings = j->stop_strings;
     snprintf(why->field, sizeof why->field, "%s", prompt_field(&a));
     TRY(encode_either(&a));
-    if (body->kind & (REQUEST_COMPLETION | REQUEST_CHAT)) TRY(choose_tokens(&a, why->field));
+    if (body->kind & (REQUEST_COMPLETION | REQUEST_CHAT)) {
+        TRY(choose_tokens(&a, why->field));
+        TRY(check_choices(&a, why->field));
+    }
     why->field[0] = 0;
     return STATUS_OK;
 }

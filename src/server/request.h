@@ -13,6 +13,7 @@ typedef struct {
     const char *model; /* the name that is served */
     int64_t vocabulary;
     int64_t text_length;    /* positions of a text, at most */
+    int64_t blocks, jobs;   /* of the cache; that are written or wait, at most */
     uint64_t seed;          /* where the client says none */
     int64_t default_tokens; /* where the client says none; 0: as many as there is room for */
     void *room;             /* for a body's values; aligned to 16 */
@@ -23,7 +24,7 @@ typedef struct {
 
 /* What was wrong: the field's name (JSON's key; "": none), and whether it is another model that is asked for.
  */
-enum { REQUEST_FIELD_BYTES = 64 };
+enum { REQUEST_FIELD_BYTES = 64, REQUEST_CHOICES = 128 /* answers to one, at most */ };
 typedef struct {
     char field[REQUEST_FIELD_BYTES];
     bool other_model;

@@ -4,6 +4,7 @@
 
 #include "io/json.h"
 #include "server/exchange.h"
+#include "server/group.h"
 
 /* ---- how the server is ---- */
 
@@ -141,7 +142,8 @@ static enum MHD_Result answer_text_of_tokens(const reply *r) {
 static void bind_job(server *s, job *j, struct MHD_Connection *connection) {
     const union MHD_ConnectionInfo *info =
         http_library.get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    j->attached = true, j->server = s, j->waits_on = connection, j->socket = info->connect_fd;
+    for (job *k = j; k; k = k->next) k->attached = true, k->server = s;
+    j->waits_on = connection, j->socket = info->connect_fd;
     /* The engine's thread sees to readers that take nothing. */
     http_library.set_connection_option(connection, MHD_CONNECTION_OPTION_TIMEOUT,
                                        (unsigned)s->options->stall_seconds + 1);
@@ -154,6 +156,25 @@ static job *take_job(server *s) {
     if (!j) s->result->refused++;
     pthread_mutex_unlock(&s->lock);
     return j;
+}
+
+/* Jobs for further answers. False: there are too few. */
+static bool add_choices(server *s, job *first) {
+    for (int64_t i = 1; i < first->choices; i++) {
+        job *j = server_free_job(s);
+        if (!j) return false;
+        group_add(first, j);
+        j->state = JOB_ASKED;
+    }
+    return true;
+}
+
+static void give_back(server *s, job *first) {
+    for (job *j = first, *next; j; j = next) {
+        next = j->next;
+        j->state = JOB_FREE, j->first = j, j->next = NULL;
+    }
+    s->result->refused++;
 }
 
 static enum MHD_Result answer_job(const reply *r) {
@@ -169,23 +190,24 @@ static enum MHD_Result answer_job(const reply *r) {
     pthread_mutex_unlock(&s->words);
     pages_end(&x->body, &s->pages);
     pthread_mutex_lock(&s->lock);
-    if (result != STATUS_OK) {
-        j->state = JOB_FREE;
-        s->result->refused++;
+    j->key = x->key;
+    bool full = result == STATUS_OK && !add_choices(s, j);
+    if (result != STATUS_OK || full) {
+        give_back(s, j);
         pthread_mutex_unlock(&s->lock);
-        return refuse(r, &why);
+        return full ? reply_error(r, 429, "there are too few places for so many answers", "n")
+                    : refuse(r, &why);
     }
     bind_job(s, j, r->connection);
-    j->key = x->key;
-    server_admit(s, j);
-    x->job = j, j->replied = false;
-    x->before = server_before(s, j);
-    if (!j->streams) { /* a whole answer waits for its end, or until it is too long to wait: it may fail */
+    for (job *k = j; k; k = k->next) server_admit(s, k);
+    x->job = j, x->before = server_before(s, j), j->replied = false;
+    bool waits = !j->streams && !j->next;
+    if (waits) { /* a whole answer waits for its end, or until it is too long to wait: it may fail */
         http_library.suspend_connection(r->connection);
         j->connection = r->connection;
     }
     pthread_mutex_unlock(&s->lock);
-    return j->streams ? reply_job(r, j) : MHD_YES;
+    return waits ? MHD_YES : reply_job(r, j);
 }
 
 /* ---- all of them ---- */

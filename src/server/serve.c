@@ -10,6 +10,7 @@
 #include "device/device.h"
 #include "io/file.h"
 #include "server/fit.h"
+#include "server/group.h"
 
 /* ---- opening ---- */
 
@@ -36,6 +37,13 @@ static status choose_language(server *s) {
                           s->folder.model.name, s->folder.model.family);
     s->language = o->language ? o->language : &s->bytes;
     return o->language ? STATUS_OK : language_of_bytes(s->folder.model.vocabulary, &s->bytes);
+}
+
+static status measure_words(server *s) {
+    int64_t count = s->folder.model.vocabulary;
+    TRY(answer_told_most(s->language, count, &s->measured.told));
+    if (s->options->no_formats) return STATUS_OK;
+    return vocabulary_measure(s->language, count, &s->measured.vocabulary, &s->measured.letters);
 }
 
 /* One a line. */
@@ -65,6 +73,16 @@ static void *part(char **at, uint64_t bytes) {
     return here;
 }
 
+/* The words of tokens, for answers by a schema; and the same for the writers of answers. */
+static status open_words(server *s, void *memory) {
+    const char *name = s->options->name;
+    const serve_words *w = &s->measured;
+    int64_t count = s->folder.model.vocabulary;
+    if (w->vocabulary) TRY(vocabulary_open(s->language, count, w->letters, memory, &s->vocabulary));
+    TRY(answer_open(&s->writer, name, s->language->piece_bytes, w->told));
+    return answer_open(&s->errors, name, s->language->piece_bytes, w->told);
+}
+
 static status allocate(server *s, const serve_sizes *z) {
     const serve_options *o = s->options;
     int64_t text_length = s->plan.sizes->text_length;
@@ -77,6 +95,8 @@ static status allocate(server *s, const serve_sizes *z) {
     s->jobs = part(&at, z->jobs * sizeof(job));
     for (uint32_t i = 0; i < s->job_count; i++) {
         s->jobs[i].ids = part(&at, ids);
+        s->jobs[i].logprobs = part(&at, (uint64_t)text_length * sizeof(float));
+        if (z->vocabulary) s->jobs[i].constraint = part(&at, sizeof(constraint));
         s->jobs[i].out = (ring){ .bytes = part(&at, z->ring), .size = z->ring };
     }
     s->read.ids = part(&at, ids);
@@ -87,13 +107,14 @@ static status allocate(server *s, const serve_sizes *z) {
                                   .model = o->name,
                                   .vocabulary = s->folder.model.vocabulary,
                                   .text_length = text_length,
+                                  .blocks = s->plan.sizes->blocks,
+                                  .jobs = (int64_t)z->jobs,
                                   .default_tokens = o->default_tokens,
                                   .room = part(&at, z->room),
                                   .room_bytes = z->room,
                                   .words = part(&at, z->words),
                                   .words_bytes = z->words };
-    TRY(answer_open(&s->writer, o->name, s->language->piece_bytes));
-    return answer_open(&s->errors, o->name, s->language->piece_bytes);
+    return open_words(s, part(&at, z->vocabulary));
 }
 
 /* ---- jobs ---- */
@@ -109,7 +130,7 @@ void server_admit(server *s, job *j) {
     j->out.begin = j->out.count = 0;
     j->created = (int64_t)time(NULL);
     j->asked_at = clock_seconds();
-    s->result->requests++;
+    s->result->requests += j->first == j;
     pthread_cond_signal(&s->work);
 }
 
@@ -153,22 +174,27 @@ static outcome outcome_of(const job *j) {
     return j->end == JOB_FAILED ? OUTCOME_FAILED : j->end == JOB_STOP ? OUTCOME_STOP : OUTCOME_LENGTH;
 }
 
-/* Once neither the engine nor a connection has it. */
+/* Once neither the engine nor a connection has it. Of several answers to a request the first one counts. */
 static void free_job(server *s, job *j) {
     if (j->state != JOB_OVER || j->attached) return;
-    if (!j->left) s->result->answered++;
-    s->metrics.requests[outcome_of(j)]++;
+    if (!j->index && !j->left) s->result->answered++;
+    if (!j->index) s->metrics.requests[outcome_of(j)]++;
     j->state = JOB_FREE, j->connection = NULL;
     pthread_cond_signal(&s->work);
 }
 
-void server_leave(server *s, job *j) {
-    j->attached = false, j->connection = NULL;
-    if (j->state != JOB_OVER && !j->left) {
-        s->result->left++;
-        j->left = true;
+/* Each goes its own way. */
+void server_leave(server *s, job *first) {
+    for (job *j = first, *next; j; j = next) {
+        next = j->next;
+        j->first = j, j->next = j->reads = NULL;
+        j->attached = false, j->connection = NULL;
+        if (j->state != JOB_OVER && !j->left) {
+            s->result->left += !j->index;
+            j->left = true;
+        }
+        free_job(s, j);
     }
-    free_job(s, j);
     pthread_cond_signal(&s->work);
 }
 
@@ -234,17 +260,22 @@ static status take_token(void *context, int32_t id, bool *over) {
     language *l = s->language;
     language_piece more = { 0 };
     bool found = false;
+    *over = true;
+    if (id == ENGINE_NONE) return j->left ? STATUS_OK : finish(s, j, JOB_LENGTH, false);
     note_time(s, j);
     j->drawn++, s->result->new_tokens++;
-    *over = true;
     if (j->left) return STATUS_OK;
     if (l->ends(l->context, id)) return finish(s, j, JOB_STOP, false);
     pthread_mutex_lock(&s->words);
-    status result = l->add(l->context, (uint32_t)j->place, id, &more);
+    status result = STATUS_OK;
+    if (j->sample.logprobs) result = answer_tell(&s->writer, j, l, engine_drawn(s->engine));
+    if (result == STATUS_OK) result = l->add(l->context, (uint32_t)j->place, id, &more);
     if (result == STATUS_OK) add_piece(s, j, &more, &found);
+    answer_told(&s->writer, j);
     pthread_mutex_unlock(&s->words);
     TRY(result);
     if (found) return finish(s, j, JOB_STOP, true);
+    if (j->constrained && constraint_over(j->constraint)) return finish(s, j, JOB_STOP, false);
     if (j->drawn == j->tokens) return finish(s, j, JOB_LENGTH, false);
     if (j->out.count && (j->streams || is_full(s, j))) http_wake(s, j);
     *over = false;
@@ -255,7 +286,9 @@ static job *first_waiting(server *s) {
     job *first = NULL;
     for (uint32_t i = 0; i < s->job_count; i++) {
         job *j = &s->jobs[i];
-        if (j->state == JOB_WAITING && !j->left && (!first || j->number < first->number)) first = j;
+        if (j->state != JOB_WAITING || j->left) continue;
+        if (!first || j->number < first->number || (j->number == first->number && j->index < first->index))
+            first = j;
     }
     return first;
 }
@@ -274,8 +307,10 @@ static status begin_jobs(server *s) {
                              .count = j->count,
                              .tokens = j->tokens,
                              .sample = &j->sample,
+                             .constraint = j->constrained ? j->constraint : NULL,
                              .group = group_of(s, j),
                              .context = j };
+        if (r.constraint) constraint_begin(r.constraint, &s->vocabulary);
         int32_t place = engine_begin(s->engine, &r);
         if (place == ENGINE_NONE) return STATUS_OK;
         j->place = place, j->state = JOB_WRITING, s->by_place[place] = j;
@@ -288,31 +323,67 @@ static status begin_jobs(server *s) {
     return STATUS_OK;
 }
 
+/* A text that was held has ended: the rest of its answer, as much as there is room for. */
+static status tell_rest(server *s, job *j) {
+    status result = STATUS_OK;
+    bool done = false;
+    if (j->state == JOB_WRITING)
+        j->state = JOB_TELLING, j->phase = 0, j->at = j->offset = 0, j->tail_count = 0;
+    pthread_mutex_lock(&s->words);
+    while (result == STATUS_OK && !done && !is_full(s, j))
+        result = answer_more(&s->writer, j, s->language, &done);
+    pthread_mutex_unlock(&s->words);
+    http_wake(s, j);
+    if (done) end_job(s, j);
+    return result;
+}
+
+/* Nobody reads what answers its request. */
+static void leave_group(server *s, job *first) {
+    s->result->left += !first->left;
+    for (job *j = first; j; j = j->next) j->left = true;
+    http_wake(s, first);
+}
+
 /* It cannot go on, and says so; of an answer that is sent in part the connection ends. */
 static void fail_job(server *s, job *j) {
-    if (j->streams || !j->replied)
+    if (!j->first->next && (j->streams || !j->replied))
         answer_fail(&s->writer, j, engine_failure(s->engine, j->place));
     else
-        j->left = true;
+        leave_group(s, j->first);
+}
+
+/* The ends of answers behind which nothing comes any more. */
+static void close_groups(server *s) {
+    for (uint32_t i = 0; i < s->job_count; i++) {
+        job *j = &s->jobs[i];
+        if (j->state != JOB_OVER || j->first != j || j->left || !group_ends(j)) continue;
+        if (is_full(s, group_last(j))) continue;
+        answer_close_group(&s->writer, j);
+        http_wake(s, j);
+    }
 }
 
 /* Readers that have gone or take nothing, texts that wait for their readers, and such as have ended. */
-static void look_at_jobs(server *s, double now) {
+static status look_at_jobs(server *s, double now) {
     for (uint32_t i = 0; i < s->job_count; i++) {
         job *j = &s->jobs[i];
-        if (j->state != JOB_WAITING && j->state != JOB_WRITING) continue;
-        bool full = j->state == JOB_WRITING && is_full(s, j);
-        if (!full) j->stalled_since = now;
-        bool gone = j->connection && http_gone(j);
-        if (!j->left && (gone || now - j->stalled_since > (double)s->options->stall_seconds)) {
-            s->result->left++;
-            j->left = true;
-        }
+        bool tells = j->state == JOB_TELLING;
+        if (j->state != JOB_WAITING && j->state != JOB_WRITING && !tells) continue;
+        bool full = (j->state == JOB_WRITING || tells) && is_full(s, j);
+        if (!full || j != group_reads(j->first)) j->stalled_since = now; /* or others come before it */
+        bool gone = j->first->connection && http_gone(j->first);
+        if (gone || now - j->stalled_since > (double)s->options->stall_seconds) leave_group(s, j->first);
         if (j->state == JOB_WRITING) engine_pause(s->engine, j->place, full);
         bool ended = j->state == JOB_WRITING && !engine_goes_on(s->engine, j->place);
         if (ended && engine_failure(s->engine, j->place)) fail_job(s, j);
-        if (j->left || ended) end_job(s, j);
+        if (!j->left && (tells || (ended && answer_holds(j) && j->end != JOB_FAILED)))
+            TRY(tell_rest(s, j));
+        else if (j->left || ended)
+            end_job(s, j);
     }
+    close_groups(s);
+    return STATUS_OK;
 }
 
 static uint32_t busy(const server *s) {
@@ -357,8 +428,8 @@ static status work(server *s) {
             least = now + 0.1; /* who is just asking is told */
         }
         if (s->closing && (*stop > 1 || now > until || (!busy(s) && now > least))) break;
-        look_at_jobs(s, now);
-        result = begin_jobs(s);
+        result = look_at_jobs(s, now);
+        if (result == STATUS_OK) result = begin_jobs(s);
         if (result == STATUS_OK) result = step(s);
     }
     pthread_mutex_unlock(&s->lock);
@@ -372,6 +443,7 @@ static status run(server *s) {
     TRY(model_folder_open(o->directory, o->adapter, o->products,
                           o->engine.memory ? o->engine.memory : UINT64_MAX, &s->folder));
     TRY(choose_language(s));
+    TRY(measure_words(s));
     TRY(engine_open(&o->engine, &s->folder, &s->engine));
     int64_t context = families_context(&s->folder.config);
     TRY(check_options(o, context));

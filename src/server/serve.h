@@ -41,6 +41,7 @@ typedef struct {
     language *language;    /* NULL: bytes */
     chat *chat;            /* NULL: the model has no template */
     serve_solve solve;
+    bool no_formats;                   /* answers by a schema are refused, and hold no memory */
     bool dry_run;                      /* the plan alone */
     const volatile sig_atomic_t *stop; /* how often it was asked to */
     /* The plan is made; requests are heard at this port (0: at a path). May be NULL. */
@@ -56,6 +57,7 @@ typedef struct {
     uint64_t connections; /* the library's, too */
     uint64_t reading;     /* one body at a time */
     uint64_t tokenizer, templates, answers;
+    uint64_t formats; /* the words of all tokens, for answers by a schema */
 } serve_held;
 
 typedef struct serve_plan {

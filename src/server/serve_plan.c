@@ -20,6 +20,7 @@ static void put_held(json_writer *w, const serve_held *h) {
     json_put_unsigned(w, "tokenizer", h->tokenizer);
     json_put_unsigned(w, "templates", h->templates);
     json_put_unsigned(w, "answers", h->answers);
+    json_put_unsigned(w, "formats", h->formats);
     json_end_object(w);
 }
 

@@ -14,26 +14,32 @@ enum {
     LONGEST_AT_ONCE = 2,    /* of the longest bodies; shorter ones share their room */
 };
 
-serve_sizes serve_sizes_of(const serve_options *o, int64_t texts, int64_t text_length, const language *l) {
-    serve_sizes s = { .words = serve_sizes_rounded((uint64_t)text_length * BYTES_OF_TOKEN + BODY_BESIDE) };
+serve_sizes serve_sizes_of(const serve_options *o, int64_t texts, int64_t text_length, const language *l,
+                           const serve_words *words) {
+    serve_sizes s = { .words = serve_sizes_rounded((uint64_t)text_length * BYTES_OF_TOKEN + BODY_BESIDE),
+                      .vocabulary = serve_sizes_rounded(words->vocabulary) };
     answer_writer w = { .model = o->name, .piece_bytes = l->piece_bytes };
     s.body = s.words + BODY_BESIDE;
     s.room = serve_sizes_rounded(template_json_most(s.body, (uint64_t)text_length + MARKS_BESIDE));
-    s.ring = serve_sizes_rounded(RING_PIECES * 256 + (uint64_t)(2 + o->guesses) * answer_room(&w));
+    s.ring = serve_sizes_rounded(RING_PIECES * 256 + (uint64_t)(2 + o->guesses) * answer_room(&w) +
+                                 (uint64_t)(1 + o->guesses) * words->told);
     s.jobs = (uint64_t)(texts + o->queue);
     /* A short body has a page, and so has every connection that sends one. */
     s.pages = LONGEST_AT_ONCE * pages_for(s.body) + o->connections;
     s.job = serve_sizes_rounded(sizeof(job)) +
-            serve_sizes_rounded((uint64_t)(text_length + 1) * sizeof(int32_t)) + s.ring;
+            serve_sizes_rounded((uint64_t)(text_length + 1) * sizeof(int32_t)) +
+            serve_sizes_rounded((uint64_t)text_length * sizeof(float)) +
+            (words->vocabulary ? serve_sizes_rounded(sizeof(constraint)) : 0) + s.ring;
     s.reading = s.room + s.words + s.job - s.ring;
     return s;
 }
 
 uint64_t serve_sizes_block(const serve_sizes *s) {
-    return s->jobs * s->job + s->reading + serve_sizes_rounded(pages_bytes(s->pages));
+    return s->jobs * s->job + s->reading + s->vocabulary + serve_sizes_rounded(pages_bytes(s->pages));
 }
 
-serve_held serve_sizes_held(const serve_options *o, const serve_sizes *s, const language *l) {
+serve_held serve_sizes_held(const serve_options *o, const serve_sizes *s, const language *l,
+                            const serve_words *w) {
     return (serve_held){
         .queue = sizeof(server) + s->jobs * s->job,
         .pages = serve_sizes_rounded(pages_bytes(s->pages)),
@@ -41,10 +47,12 @@ serve_held serve_sizes_held(const serve_options *o, const serve_sizes *s, const 
         .reading = s->reading + ENCODED * s->words + TEMPLATE_JSON_READING,
         .tokenizer = l->held_bytes,
         .templates = o->chat ? chat_bytes(o->chat) + TEMPLATE_OUTPUT_ROOM(s->words) : 0,
-        .answers = 2 * answer_bytes(o->name, l->piece_bytes),
+        .answers = 2 * answer_bytes(o->name, l->piece_bytes, w->told),
+        .formats = s->vocabulary,
     };
 }
 
 uint64_t serve_sizes_sum(const serve_held *h) {
-    return h->queue + h->pages + h->connections + h->reading + h->tokenizer + h->templates + h->answers;
+    return h->queue + h->pages + h->connections + h->reading + h->tokenizer + h->templates + h->answers +
+           h->formats;
 }

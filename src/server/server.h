@@ -8,6 +8,7 @@
 #include "server/pages.h"
 #include "server/request.h"
 #include "server/serve.h"
+#include "server/serve_sizes.h"
 
 enum {
     SERVER_CONNECTION = 18 << 10,  /* bytes that a connection holds: 16 KiB of the library's, and its own */
@@ -49,6 +50,8 @@ typedef struct server {
 
     struct http *http;
     struct listener *listener;
+    serve_words measured;
+    constraint_words vocabulary; /* where there are answers by a schema */
     serve_plan plan;
     serve_held held;
     void *memory; /* that jobs, ids, rings and pages are parts of */
