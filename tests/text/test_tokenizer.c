@@ -138,6 +138,27 @@ static void compare_around(const tokenizer *t, const golden_case *c) {
     compare_ids(f.behind, c->special + inside, f.behind.count);
 }
 
+/* Words one behind the other are the text, but for what a decoder does with its beginning and end: a mark or
+ * a blank. */
+static void compare_pieces(const tokenizer *t, tokenizer_work *w, const golden_case *c) {
+    static char all[1 << 16];
+    enum { MARK = 3 };
+    size_t used = 0, same = 0, place;
+    tokenizer_text word, text;
+    for (size_t i = 0; i < c->count; i++) {
+        assert_int_equal(tokenizer_word(t, w, c->ids[i], &word), STATUS_OK);
+        assert_true(used + word.bytes <= sizeof all);
+        memcpy(all + used, word.data, word.bytes);
+        used += word.bytes;
+    }
+    assert_int_equal(tokenizer_decode(t, w, (tokenizer_ids){ c->ids, c->count }, false, &text), STATUS_OK);
+    if (!unicode_valid(all, used, &place)) return; /* signs stand for what is none */
+    if (used && all[used - 1] == ' ' && (!text.bytes || text.data[text.bytes - 1] != ' ')) used--;
+    while (same < used && same < text.bytes && all[used - 1 - same] == text.data[text.bytes - 1 - same])
+        same++;
+    assert_true(same + MARK >= used && same + MARK >= text.bytes);
+}
+
 static size_t compare_case(const tokenizer *t, tokenizer_work *w, const golden_case *c) {
     tokenizer_ids ids;
     tokenizer_text text;
@@ -173,6 +194,7 @@ static int compare_file(const char *name, size_t *spans) {
         end = (uint64_t)((const char *)memchr(text + at, '\n', bytes - at) - text);
         read_case(text + at, end - at, &c);
         *spans += compare_case(t, w, &c);
+        compare_pieces(t, w, &c);
     }
     free(text);
     tokenizer_work_close(w);

@@ -40,28 +40,29 @@ status tokenizer_decode(const tokenizer *t, tokenizer_work *w, tokenizer_ids ids
     return STATUS_OK;
 }
 
-/* What stands behind another one of the same id is what it is amid a text. */
+/* What stands beside another one of the same id is what it is amid a text: behind it, or before it where
+ * blanks stand behind words. */
 static status find_word(const tokenizer *t, tokenizer_work *w, uint32_t id, tokenizer_text *text) {
     uint32_t twice[2] = { id, id };
     TRY(tokenizer_decode(t, w, (tokenizer_ids){ twice, 1 }, true, text));
-    size_t before = text->bytes;
+    size_t alone = text->bytes;
     TRY(tokenizer_decode(t, w, (tokenizer_ids){ twice, 2 }, true, text));
-    if (text->bytes < before) before = text->bytes;
-    text->data += before, text->bytes -= before;
+    if (text->bytes < alone) alone = text->bytes;
+    if (!decoders_end_words(w)) text->data += alone;
+    text->bytes -= alone;
     return STATUS_OK;
 }
 
 status tokenizer_word(const tokenizer *t, tokenizer_work *w, uint32_t id, tokenizer_text *text) {
     const added_token *a = added_of(t, id);
-    span bytes = { NULL, 0 };
+    span token = { NULL, 0 }, bytes;
     *text = (tokenizer_text){ .data = "" };
-    if (a && a->skipped) return STATUS_OK;
-    if (a) {
-        *text = (tokenizer_text){ a->seen.data, a->seen.bytes };
-        return STATUS_OK;
-    }
-    if (id >= t->words.ids || t->words.length[id] == UINT32_MAX) return STATUS_OK;
-    TRY(decoders_bytes(w, (span){ t->words.text + t->words.start[id], t->words.length[id] }, &bytes));
+    if (a)
+        token = a->skipped ? token : (span){ a->seen.data, a->seen.bytes };
+    else if (id < t->words.ids && t->words.length[id] != UINT32_MAX)
+        token = (span){ t->words.text + t->words.start[id], t->words.length[id] };
+    if (!token.bytes) return STATUS_OK;
+    TRY(decoders_bytes(w, token, &bytes));
     if (!bytes.data) return find_word(t, w, id, text);
     *text = (tokenizer_text){ bytes.data, bytes.bytes };
     return STATUS_OK;

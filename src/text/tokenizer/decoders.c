@@ -345,3 +345,10 @@ status decoders_bytes(tokenizer_work *w, span token, span *bytes) {
     }
     return STATUS_OK;
 }
+
+bool decoders_end_words(const tokenizer_work *w) {
+    const part_list *list = &w->t->decoders;
+    for (uint32_t i = 0; i < list->count; i++)
+        if (list->items[i].kind->decode == bpe_decoder) return true;
+    return false;
+}

@@ -14,3 +14,5 @@ status decoders_apply(tokenizer_work *w);
 
 /* What a token is where tokens stand for bytes; data NULL: they don't, or this one does not. */
 status decoders_bytes(tokenizer_work *w, span token, span *bytes);
+/* Do blanks come from the ends of words? */
+bool decoders_end_words(const tokenizer_work *w);
