@@ -31,7 +31,9 @@ status sample_check(const sample_options *o) {
     return check_range("frequency penalty", o->frequency_penalty, -100, 100);
 }
 
-static bool counts_answer(const sample_options *o) { return o->presence_penalty || o->frequency_penalty; }
+static bool counts_answer(const sample_options *o) {
+    return o->presence_penalty != 0 || o->frequency_penalty != 0;
+}
 
 sample_needs sample_needs_of(const sample_options *o) {
     sample_needs n = { .counts = o->repetition_penalty != 1 || counts_answer(o) };

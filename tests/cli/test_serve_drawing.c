@@ -292,8 +292,8 @@ static void several_answers_are_given(void **state) {
     static const char *const asked[] = {
         "\"max_tokens\": 26, \"temperature\": 1, \"seed\": 4",
         "\"max_tokens\": 9, \"temperature\": 2, \"seed\": 5, \"logprobs\": 3",
-        "\"max_tokens\": 9, \"temperature\": 0, \"logprobs\": true, "
-        "\"top_logprobs\": 2"
+        ("\"max_tokens\": 9, \"temperature\": 0, \"logprobs\": true, "
+         "\"top_logprobs\": 2")
     };
     static const char *const options[] = { "", "--max-num-seqs 2",
                                            "--max-num-seqs 3 --max-num-batched-tokens 4" };

@@ -53,12 +53,12 @@ static bool plain_change(const sample_options *o, const sample_from *from) {
     bool any = false;
     for (int32_t id = 0; id < from->vocabulary; id++) {
         float x = logits[id];
-        if (times(id, 0, from->count)) {
+        if (times(id, 0, from->count) > 0) {
             double p = (float)o->repetition_penalty;
             x = (float)clamped(x > 0 ? (float)(x / p) : (float)(x * p));
         }
         double n = times(id, from->prompt, from->count);
-        if (n) x = (float)clamped(x - (o->presence_penalty + n * o->frequency_penalty));
+        if (n > 0) x = (float)clamped(x - (o->presence_penalty + n * o->frequency_penalty));
         for (uint32_t i = 0; i < o->bias_count; i++)
             if (o->biases[i].id == id) x = (float)clamped((double)x + o->biases[i].bias);
         bool in = !from->allowed || allowed[id / 64] >> id % 64 & 1;
