@@ -464,8 +464,9 @@ static void step_next(machine *m, const machine_thread *t, unsigned char c, mach
 static void step_around(machine *m, const machine_thread *from, unsigned char c, machine_state *to) {
     machine_thread t = *from;
     if (is_blank(c)) {
+        bool first = t.at == AT_VALUE && !t.frame;
         t.count++;
-        if (t.count <= MACHINE_BLANKS) emit(to, &t);
+        if (!first && t.count <= MACHINE_BLANKS) emit(to, &t);
         return;
     }
     switch (t.at) {

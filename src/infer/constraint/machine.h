@@ -8,9 +8,10 @@
  * Every thread can come to an end: none begins what has no end within SCHEMA_DEPTH. So dropping one, where
  * there is no room for more, only takes away ways of writing.
  *
- * Between values there are at most MACHINE_BLANKS blanks; whole numbers have at most 18 digits, others as
- * many before and behind the point, and two in their exponents; names of known properties and values of
- * enum are written in one way. Members of objects come in any order, known ones once. */
+ * Between values there are at most MACHINE_BLANKS blanks, and none around the whole; whole numbers have at
+ * most 18 digits, others as many before and behind the point, and two in their exponents; names of known
+ * properties and values of enum are written in one way. Members of objects come in any order, known ones
+ * once. */
 #pragma once
 
 #include "infer/constraint/schema.h"
