@@ -3,9 +3,9 @@
  * DIR is a model directory. A line "first SAME OWN" is answered by "cold warm cached": seconds to the first
  * new token of a text whose first SAME ids nobody has computed, and of one that has the same and OWN others.
  * "write IDS TOKENS GUESSES" is answered by "seconds proposed accepted steps" of a text that goes on from
- * IDS ids that repeat themselves. "load TEXTS BLOCKS EXPECTS" is answered by "seconds tokens put_back
- * again_tokens" of TEXTS texts that may have 128 tokens and end before, in so many blocks. Numbers of one
- * line use the same plan; another one is made where a line asks for it. */
+ * IDS ids that repeat themselves. "load TEXTS BLOCKS EXPECTS" is answered by "seconds tokens steps
+ * put_back again_tokens" of TEXTS texts that may have 128 tokens and end before, in so many blocks. Numbers
+ * of one line use the same plan; another one is made where a line asks for it. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
@@ -148,7 +148,8 @@ static void load(int64_t texts, int64_t blocks, bool expects) {
     }
     double seconds = bench_seconds() - begin;
     engine_stats_of(e, &after);
-    printf("%.9f %llu %llu %llu\n", seconds, (unsigned long long)(after.drawn - before.drawn),
+    printf("%.9f %llu %llu %llu %llu\n", seconds, (unsigned long long)(after.drawn - before.drawn),
+           (unsigned long long)(after.steps - before.steps),
            (unsigned long long)(after.put_back - before.put_back),
            (unsigned long long)(after.again_tokens - before.again_tokens));
 }

@@ -408,6 +408,35 @@ static void what_is_written_anew_is_nobody_elses(void **state) {
     threads_set(1);
 }
 
+/* Two texts compute the same block at once: one of the two is known, and the other stays its text's own,
+ * also where that goes on. */
+static void the_same_at_once_is_known_once(void **state) {
+    (void)state;
+    static client c[2];
+    make_client(&c[0], 1, 0, CONTEXT);
+    c[0].count = 40, c[0].tokens = 6, c[0].leaves = NEVER;
+    c[1] = c[0];
+    engine_sizes sizes = sizes_of(2, 8, 0, DTYPE_F32);
+    engine *e = start(&folder, &sizes, 0, 2);
+    for (int32_t i = 0; i < 2; i++) {
+        engine_request r = request_of(&c[i]);
+        assert_int_equal(c[i].place = engine_begin(e, &r), i);
+        assert_int_equal(engine_step(e, take), STATUS_OK); /* half a block */
+        engine_pause(e, 0, i == 0);
+    }
+    while (engine_going(e)) assert_int_equal(engine_step(e, take), STATUS_OK);
+    const blocks_one *own = &e->blocks.all[engine_line(e, 1)[0]];
+    assert_int_equal(own->chain, 0);
+    assert_int_equal(engine_cached(e, 1), 16); /* the second block */
+    as_alone(&c[0]), as_alone(&c[1]);
+    c[1].prompt[39] ^= 1;
+    run_again(e, &c[1], 39);
+    assert_int_equal(own->chain, 0);
+    as_alone(&c[1]);
+    engine_close(e);
+    threads_set(1);
+}
+
 /* A guess that comes true saves a step, a wrong one costs a row, and what is drawn is the same. */
 static void guesses_save_steps(void **state) {
     (void)state;
@@ -449,6 +478,7 @@ int main(void) {
                                         cmocka_unit_test(what_is_being_read_is_shared),
                                         cmocka_unit_test(ends_of_texts_go_first),
                                         cmocka_unit_test(what_is_written_anew_is_nobody_elses),
+                                        cmocka_unit_test(the_same_at_once_is_known_once),
                                         cmocka_unit_test(guesses_save_steps) };
     return cmocka_run_group_tests(tests, open_model, scratch_close);
 }
