@@ -6,7 +6,8 @@
 Of gpt2 (12 heads of 64) and of a Llama of 1B parameters (32 heads of 64 that share 8 of keys), one layer. Rows are
 the last ones of their texts: one row of one text, as in writing; 8 rows of as many texts; 256 rows of one text, as a
 part of a prompt. GB/s: keys and values of the texts as stored, read once, by the time of a call. GFLOP/s: of both
-products. With --before another build is measured in turns, and its time is given as a multiple."""
+products.
+With --before another build is measured in turns, and its time is given as a multiple."""
 
 from measure import Page, Worker, median, options
 

@@ -69,7 +69,8 @@ int32_t engine_begin(engine *e, const engine_request *r) {
 /* Ids of r that the text has in the cache; not the last one, whose logits are wanted. */
 static int64_t common(const engine_text *t, const engine_request *r) {
     int64_t n = 0;
-    if (t->shares != (r->group != ENGINE_ALONE) || t->owner != owner_of(r)) return 0;
+    if (t->shares != (r->group != ENGINE_ALONE) || t->owner != owner_of(r) || t->adapter != r->adapter - 1)
+        return 0;
     while (n < t->done && n + 1 < r->count && t->ids[n] == r->ids[n]) n++;
     return n;
 }

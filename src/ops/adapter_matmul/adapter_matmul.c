@@ -58,11 +58,10 @@ static op_cost cost(const graph *g, const node *n) {
                       .kind = WORK_PRODUCTS };
 }
 
-#define WIDE (1u << DTYPE_F32)
-static const op_input inputs[] = { { "y", WIDE, 2, 3, false },
-                                   { "x", WIDE, 2, 3, false },
+static const op_input inputs[] = { { "y", DTYPE_MASK_FLOAT, 2, 3, false },
+                                   { "x", DTYPE_MASK_FLOAT, 2, 3, false },
                                    { "adapter", DTYPE_MASK_INT, 1, 1, false },
-                                   { "matrix", WIDE, 2, 2, true } };
+                                   { "matrix", 1u << DTYPE_F32, 2, 2, true } };
 static const op_alias aliases[] = { { .out = 0, .in = Y, .must = false } };
 
 #define REAL(...)                                                                                            \

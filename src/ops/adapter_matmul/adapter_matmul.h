@@ -21,7 +21,7 @@ typedef struct {
     tensor_id a, b; /* 0: it does not stand beside this product */
 } adapter_matrices;
 
-/* y (B,T,out), x (B,T,in), adapter (B T) i32, then A and B of each adapter, all f32 -> y */
+/* y (B,T,out), x (B,T,in), adapter (B T) i32, then A and B of each adapter in f32 -> y; sums are f32 */
 extern const op_def op_adapter_matmul;
 extern const op_kernel adapter_matmul_cpu[];
 extern const op_kernel adapter_matmul_cuda[];

@@ -1,10 +1,9 @@
 #include <string.h>
 
-#include "base/threads.h"
 #include "ops/adapter_matmul/adapter_matmul.h"
+#include "ops/fast.h"
 #include "ops/matmul/matmul_kernel.h"
 #include "ops/reference.h"
-#include "ops/vector_math.h"
 
 enum { Y, X, ADAPTER };
 
@@ -22,17 +21,24 @@ static void keep(const op_call *c) {
 
 /* ---- reference ---- */
 
-static void add_plainly(const op_call *c, int64_t row, const adapter_part *p, const op_arg *b) {
+static void add_plainly(const op_call *c, int64_t row, const adapter_part *p, double *h) {
     int64_t in = shape_last(&op_in(c, X)->shape), out = shape_last(&c->out[0].shape);
     for (int64_t r = 0; r < p->rank; r++) {
-        double h = 0;
+        h[r] = 0;
         for (int64_t i = 0; i < in; i++)
-            h += reference_get(op_in(c, X), row * in + i) * (double)p->a[r * in + i];
-        h *= (double)p->scale;
-        for (int64_t o = 0; o < out; o++)
-            reference_set(&c->out[0], row * out + o,
-                          reference_get(&c->out[0], row * out + o) + h * reference_get(b, o * p->rank + r));
+            h[r] += reference_get(op_in(c, X), row * in + i) * (double)p->a[r * in + i];
+        h[r] *= (double)p->scale;
     }
+    for (int64_t o = 0; o < out; o++) {
+        double sum = 0;
+        for (int64_t r = 0; r < p->rank; r++) sum += h[r] * (double)p->b[o * p->rank + r];
+        reference_set(&c->out[0], row * out + o, reference_get(&c->out[0], row * out + o) + sum);
+    }
+}
+
+static uint64_t reference_scratch(const op_call *c, int threads) {
+    (void)threads;
+    return (uint64_t)adapter_matmul_most_rank(c) * sizeof(double);
 }
 
 static void adapter_matmul_reference(const op_call *c) {
@@ -41,7 +47,7 @@ static void adapter_matmul_reference(const op_call *c) {
         int64_t k = adapter_of(c, row);
         if (k < 0 || k >= adapter_matmul_count(c)) continue;
         adapter_part p = adapter_matmul_part(c, k);
-        add_plainly(c, row, &p, op_in(c, (uint32_t)(4 + 2 * k)));
+        add_plainly(c, row, &p, c->scratch);
     }
 }
 
@@ -88,22 +94,31 @@ VECTOR_CLONES static void multiply_by(float *x, int64_t n, float factor) {
     for (int64_t i = 0; i < n; i++) x[i] *= factor;
 }
 
-VECTOR_CLONES static void add(float *y, const float *x, int64_t n) {
-    for (int64_t i = 0; i < n; i++) y[i] = x[i] + y[i];
+VECTOR_INLINE void add_typed(void *y, const float *x, int64_t n, const dtype type) {
+    for (int64_t i = 0; i < n; i++) fast_put(y, i, x[i] + fast_get(y, i, type), type);
+}
+
+VECTOR_CLONES static void add(const op_arg *y, int64_t first, const float *x, int64_t n) {
+    char *to = (char *)y->data + first * (int64_t)dtype_bytes(y->dtype);
+    if (y->dtype == DTYPE_F32) add_typed(to, x, n, DTYPE_F32);
+    if (y->dtype == DTYPE_BF16) add_typed(to, x, n, DTYPE_BF16);
+    if (y->dtype == DTYPE_F16) add_typed(to, x, n, DTYPE_F16);
 }
 
 static void add_rows(const op_call *c, const adapter_part *p, const int64_t *row, int64_t count) {
     int64_t in = shape_last(&op_in(c, X)->shape), out = shape_last(&c->out[0].shape);
     places at = places_of(c);
     float *floats = c->scratch, *x = floats + at.x, *h = floats + at.h, *y = floats + at.y;
-    for (int64_t i = 0; i < count; i++)
-        memcpy(x + i * in, (const float *)op_in(c, X)->data + row[i] * in, (size_t)in * sizeof *x);
+    for (int64_t i = 0; i < count; i++) {
+        const float *from = fast_floats(op_in(c, X), row[i] * in, in, x + i * in);
+        if (from != x + i * in) memcpy(x + i * in, from, (size_t)in * sizeof *x);
+    }
     matmul_problem down = product(x, p->a, h, (int64_t[]){ count, p->rank, in });
     matmul_packed_run(&down, floats + at.all);
     multiply_by(h, count * p->rank, p->scale);
     matmul_problem up = product(h, p->b, y, (int64_t[]){ count, out, p->rank });
     matmul_packed_run(&up, floats + at.all);
-    for (int64_t i = 0; i < count; i++) add((float *)c->out[0].data + row[i] * out, y + i * out, out);
+    for (int64_t i = 0; i < count; i++) add(&c->out[0], row[i] * out, y + i * out, out);
 }
 
 static void adapter_matmul_rows(const op_call *c) {
@@ -120,6 +135,8 @@ static void adapter_matmul_rows(const op_call *c) {
     }
 }
 
-const op_kernel adapter_matmul_cpu[] = { { "adapter_matmul_cpu_rows", NULL, scratch, adapter_matmul_rows },
-                                         { "adapter_matmul_reference", NULL, NULL, adapter_matmul_reference },
-                                         { 0 } };
+const op_kernel adapter_matmul_cpu[] = {
+    { "adapter_matmul_cpu_rows", fast_accepts_halves, scratch, adapter_matmul_rows },
+    { "adapter_matmul_reference", NULL, reference_scratch, adapter_matmul_reference },
+    { 0 }
+};

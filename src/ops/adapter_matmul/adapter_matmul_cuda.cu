@@ -12,13 +12,13 @@ struct adapter_matmul_end {
     int32_t k;
     bool adds, fours;
     float scale;
-    float *y;
+    cuda_span y;
     int64_t columns;
 
     __device__ __forceinline__ float before(int64_t, int64_t) const { return 0; }
     __device__ __forceinline__ void end(int64_t row, int64_t column, float sum) const {
-        float *to = y + row * columns + column;
-        if (adapter[row] == k) *to = adds ? sum + *to : sum * scale;
+        int64_t to = row * columns + column;
+        if (adapter[row] == k) y.set(to, adds ? sum + y.get(to) : sum * scale);
     }
     __device__ __forceinline__ void before4(int64_t, int64_t, float x[4]) const {
         x[0] = x[1] = x[2] = x[3] = 0;
@@ -45,9 +45,8 @@ static void product(const matmul_matrix &a, const matmul_matrix &b, const adapte
 }
 
 struct adapter_matmul_rest {
-    const float *from;
-    float *to;
-    __device__ __forceinline__ void operator()(int64_t i) const { to[i] = from[i]; }
+    cuda_plain from, to;
+    __device__ __forceinline__ void operator()(int64_t i) const { to.set(i, from.get(i)); }
 };
 
 static uint64_t scratch(const op_call *c, int) {
@@ -58,15 +57,15 @@ static void run(const op_call *c) {
     const op_arg *y = op_in(c, 0), *x = op_in(c, 1), *out = &c->out[0];
     const int32_t *adapter = (const int32_t *)op_in(c, 2)->data;
     int64_t rows = op_in(c, 2)->shape.dim[0], in = shape_last(&x->shape), columns = shape_last(&out->shape);
-    adapter_matmul_rest rest = { (const float *)y->data, (float *)out->data };
-    if (rest.from != rest.to) cuda_each(rows * columns, rest);
-    float *h = (float *)c->scratch;
+    adapter_matmul_rest rest = { cuda_plain_of(y), cuda_plain_of(out) };
+    if (y->data != out->data) cuda_each(rows * columns, rest);
+    cuda_span h = { c->scratch, (int32_t)DTYPE_F32 };
     for (int64_t k = 0; k < adapter_matmul_count(c); k++) {
         adapter_part p = adapter_matmul_part(c, k);
         if (!p.rank) continue;
         adapter_matmul_end down = { adapter, (int32_t)k, false, false, p.scale, h, p.rank },
-                           up = { adapter, (int32_t)k, true, false, 1, (float *)out->data, columns };
-        matmul_matrix of_h = { { h, (int32_t)DTYPE_F32 }, p.rank, 1, true, 0 };
+                           up = { adapter, (int32_t)k, true, false, 1, cuda_span_of(out), columns };
+        matmul_matrix of_h = { h, p.rank, 1, true, 0 };
         product(matmul_matrix_of(x, false), matmul_matrix_of(op_in(c, (uint32_t)(3 + 2 * k)), false), down,
                 { rows, p.rank, in });
         product(of_h, matmul_matrix_of(op_in(c, (uint32_t)(4 + 2 * k)), false), up,

@@ -29,6 +29,7 @@
 #include "base/units.h"
 #include "ir/op.h"
 #include "ir/rewrite.h"
+#include "ops/adapter_matmul/adapter_matmul.h"
 #include "ops/add/add.h"
 #include "ops/cast/cast.h"
 #include "ops/cross_entropy/cross_entropy.h"
@@ -164,7 +165,8 @@ static bool read_by_products(const narrower *k, tensor_id old) {
     for (node_id id = 1; id < k->r.in->nodes.count; id++) {
         const node *n = graph_node(k->r.in, id);
         for (uint32_t i = 0; i < n->in_count; i++)
-            if (node_in(k->r.in, n, i) == old) only &= (n->op->traits & OP_PRODUCT) != 0;
+            if (node_in(k->r.in, n, i) == old)
+                only &= (n->op->traits & OP_PRODUCT) != 0 || (n->op == &op_adapter_matmul && i == 1);
     }
     return only;
 }
@@ -177,6 +179,16 @@ static bool is_kept(const narrower *k, tensor_id t) {
            graph_tensor(in, node_out(in, graph_node(in, k->reader[t]), 0))->flags & TENSOR_KEEP;
 }
 
+/* What alone reads *y, behind adapters, whose result *y is then; NULL: several do, or none. */
+static const node *reader_of(const narrower *k, tensor_id *y) {
+    while (k->readers[*y] == 1) {
+        const node *n = graph_node(k->r.in, k->reader[*y]);
+        if (n->op != &op_adapter_matmul || node_in(k->r.in, n, 0) != *y) return n;
+        *y = node_out(k->r.in, n, 0);
+    }
+    return NULL;
+}
+
 /* The type that a product's result waits in for the addition that alone reads it, or for the host; NONE: it
  * is none such. */
 static dtype type_for_addition(const narrower *k, const node *n) {
@@ -184,8 +196,8 @@ static dtype type_for_addition(const narrower *k, const node *n) {
     tensor_id y = node_out(in, n, 0), residual = node_in(in, n, MATMUL_RESIDUAL);
     if (residual) return type_of(k, residual);
     if (is_kept(k, y)) return DTYPE_F32;
-    const node *reader = graph_node(in, k->reader[y]);
-    if (k->readers[y] != 1 || reader->op != &op_add) return DTYPE_NONE;
+    const node *reader = reader_of(k, &y);
+    if (!reader || reader->op != &op_add) return DTYPE_NONE;
     tensor_id other = node_in(in, reader, 0) == y ? node_in(in, reader, 1) : node_in(in, reader, 0);
     return graph_tensor(in, other)->producer < graph_tensor(in, y)->producer ? DTYPE_F32 : DTYPE_NONE;
 }
@@ -216,6 +228,17 @@ static void rewrite_product(narrower *k, node_id id) {
     if (reader->op != &op_add) return;
     tensor_id other = node_in(in, reader, 0) == y ? node_in(in, reader, 1) : node_in(in, reader, 0);
     graph_tensor(k->r.out, k->r.map[y])->gradient = (uint8_t)type_of(k, other);
+}
+
+/* Rows without an adapter stay what the product made of them. */
+static void rewrite_adapters(narrower *k, node_id id) {
+    enum { MOST = 3 + 2 * ADAPTERS_MOST };
+    const node *n = graph_node(k->r.in, id);
+    tensor_id inputs[MOST];
+    for (uint32_t i = 0; i < n->in_count; i++)
+        inputs[i] = node_in(k->r.in, n, i) ? k->r.map[node_in(k->r.in, n, i)] : 0;
+    inputs[1] = narrow(k, node_in(k->r.in, n, 1));
+    rewrite_node_inputs(&k->r, id, inputs, n->in_count);
 }
 
 /* Codes and their scales stay what they are. */
@@ -305,6 +328,8 @@ static void rewrite_one(narrower *k, node_id id, const pass_setting *s, bool tra
         rewrite_coded(k, id);
     else if (n->op == &op_cast)
         rewrite_node(&k->r, id);
+    else if (n->op == &op_adapter_matmul)
+        rewrite_adapters(k, id);
     else if (n->op == &op_add)
         rewrite_addition(k, id);
     else if (n->op == &op_layernorm || n->op == &op_rmsnorm)
