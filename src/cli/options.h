@@ -104,6 +104,7 @@ typedef struct {
     bool replace;
     const char *of_documents;   /* which of these three was said of this run; NULL: none */
     option_list prompts, stops; /* generate: */
+    option_list adapters;       /* serve: NAME=DIR */
     const char *prompt_file, *chat_file, *system;
     int64_t tokens, top_k;
     double temperature, top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty;

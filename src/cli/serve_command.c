@@ -126,19 +126,50 @@ static status find_budget(const options *o, uint64_t *budget) {
     return STATUS_OK;
 }
 
+/* What --adapter says; `names` has room for the names. DIR alone stands beside all texts. */
+typedef struct {
+    const char *alone;
+    model_folder_adapter each[ADAPTERS_MOST];
+    uint32_t count;
+    char names[ADAPTERS_MOST][SERVE_ADAPTER_NAME];
+} adapter_words;
+
+static status read_adapter(adapter_words *w, const char *said, const char *served) {
+    const char *equal = strchr(said, '=');
+    char *name = w->names[w->count < ADAPTERS_MOST ? w->count : 0];
+    if (!equal && w->alone) return status_set(STATUS_INVALID, "--adapter: two folders are for all requests");
+    if (!equal) return w->alone = said, STATUS_OK;
+    size_t length = (size_t)(equal - said);
+    if (w->count == ADAPTERS_MOST)
+        return status_set(STATUS_INVALID, "--adapter: there are more than %d adapters", ADAPTERS_MOST);
+    if (!length || length >= SERVE_ADAPTER_NAME || !equal[1])
+        return status_set(STATUS_INVALID, "--adapter: '%.60s' is no NAME=DIR, with a name of 1 to %d bytes",
+                          said, SERVE_ADAPTER_NAME - 1);
+    memcpy(name, said, length);
+    name[length] = 0;
+    if (strcmp(name, served) == 0)
+        return status_set(STATUS_INVALID, "--adapter: '%s' is what the model itself is called", name);
+    w->each[w->count++] = (model_folder_adapter){ name, equal + 1 };
+    return STATUS_OK;
+}
+
 static status serve(const options *o, cli_streams *streams, language *words, chat *c, const char *name) {
     static const dtype caches[] = { DTYPE_NONE, DTYPE_F32, DTYPE_BF16, DTYPE_F16, DTYPE_I8 };
     const serve_words *w = &o->serve;
     listener l = { streams, w->host, name, o->json };
     serve_result r;
+    adapter_words adapters = { 0 };
     uint64_t budget;
     TRY(find_budget(o, &budget));
     if (w->eager)
         output_add(&streams->people,
                    "--enforce-eager changes nothing: steps are not captured in graphs here\n");
+    for (uint32_t i = 0; i < o->adapters.count; i++) TRY(read_adapter(&adapters, o->adapters.items[i], name));
     serve_options s = {
         .directory = o->subject,
-        .adapter = o->adapter,
+        .adapter = adapters.alone,
+        .adapters = adapters.each,
+        .adapter_count = adapters.count,
         .products = options_products(o),
         .engine = { .device = o->run.device, .threads = (int)o->run.threads, .memory = budget },
         .name = name,

@@ -88,10 +88,10 @@ void answer_add_text(text *line, job *j, const char *bytes, size_t count, bool a
 
 /* ---- frames ---- */
 
-void answer_begin(const answer_writer *w, text *line, const job *j, const char *kind) {
+void answer_begin(text *line, const job *j, const char *kind) {
     text_add(line, "{\"id\":\"%s-%llu\",\"object\":\"%s\",\"created\":%lld,\"model\":",
              j->chat ? "chatcmpl" : "cmpl", (unsigned long long)j->number, kind, (long long)j->created);
-    json_add_quoted(line, w->model);
+    json_add_quoted(line, j->model);
     text_add(line, ",\"choices\":[");
 }
 
@@ -118,9 +118,9 @@ void answer_put(answer_writer *w, job *j) {
 
 /* ---- events ---- */
 
-static void begin_event(const answer_writer *w, text *line, const job *j) {
+static void begin_event(text *line, const job *j) {
     text_add(line, "data: ");
-    answer_begin(w, line, j, j->chat ? "chat.completion.chunk" : "text_completion");
+    answer_begin(line, j, j->chat ? "chat.completion.chunk" : "text_completion");
     if (j->chat)
         text_add(line, "{\"index\":%u,\"delta\":{%s\"content\":\"", j->index,
                  j->begun ? "" : "\"role\":\"assistant\",");
@@ -143,7 +143,7 @@ static void end_event(answer_writer *w, text *line, const job *j) {
 }
 
 static void add_event(answer_writer *w, job *j, const char *bytes, size_t count, bool all) {
-    begin_event(w, &w->line, j);
+    begin_event(&w->line, j);
     size_t before = w->line.length;
     answer_add_text(&w->line, j, bytes, count, all);
     if (w->line.length == before && !all && !w->told.length) {
@@ -162,7 +162,7 @@ void answer_told(answer_writer *w, job *j) {
 static void close_events(answer_writer *w, job *first) {
     if (first->tells_usage) {
         text_add(&w->line, "data: ");
-        answer_begin(w, &w->line, first, first->chat ? "chat.completion.chunk" : "text_completion");
+        answer_begin(&w->line, first, first->chat ? "chat.completion.chunk" : "text_completion");
         text_add(&w->line, "],");
         answer_usage(&w->line, first);
         text_add(&w->line, "}\n\n");
@@ -181,9 +181,9 @@ static void end_events(answer_writer *w, job *j) {
 
 /* ---- whole answers ---- */
 
-void answer_begin_choice(const answer_writer *w, text *line, const job *j) {
+void answer_begin_choice(text *line, const job *j) {
     if (j->first == j)
-        answer_begin(w, line, j, j->chat ? "chat.completion" : "text_completion");
+        answer_begin(line, j, j->chat ? "chat.completion" : "text_completion");
     else
         text_add(line, ",");
     text_add(line, "{\"index\":%u,", j->index);
@@ -191,7 +191,7 @@ void answer_begin_choice(const answer_writer *w, text *line, const job *j) {
 
 static void begin_whole(answer_writer *w, job *j) {
     if (j->begun) return;
-    answer_begin_choice(w, &w->line, j);
+    answer_begin_choice(&w->line, j);
     text_add(&w->line, j->chat ? "\"message\":{\"role\":\"assistant\",\"content\":\"" : "\"text\":\"");
 }
 

@@ -9,11 +9,11 @@ void answer_escape(text *line, char *bytes, size_t count);
 /* What was held back and these, up to the last whole character; the rest is held back. */
 void answer_add_text(text *line, job *j, const char *bytes, size_t count, bool all);
 /* Up to the list of choices. */
-void answer_begin(const answer_writer *w, text *line, const job *j, const char *kind);
+void answer_begin(text *line, const job *j, const char *kind);
 void answer_usage(text *line, const job *first);
 const char *answer_reason(const job *j);
 /* The beginning of a choice of a whole answer; the first one's is that of all. */
-void answer_begin_choice(const answer_writer *w, text *line, const job *j);
+void answer_begin_choice(text *line, const job *j);
 /* The end of the text of a whole answer, and all behind it. */
 void answer_end_text(answer_writer *w, job *j);
 /* The line goes into the ring. */

@@ -146,7 +146,7 @@ static status tell_event(answer_writer *w, job *j, const language *l, const samp
 }
 
 static void begin_held(answer_writer *w, job *j) {
-    answer_begin_choice(w, &w->line, j);
+    answer_begin_choice(&w->line, j);
     text_add(&w->line, "\"logprobs\":{\"%s\":[", j->chat ? "content" : "top_logprobs");
 }
 

@@ -42,6 +42,8 @@ struct job {
     sample_bias biases[SAMPLE_BIASES];
     constraint *constraint; /* room for what an answer must be; NULL: there is none */
     bool constrained;       /* it must */
+    const char *model;      /* what was asked: the model's name, or that of an adapter */
+    int32_t adapter;        /* as engine_request has it */
     char stop_bytes[JOB_STOPS][STOP_BYTES];
     const char *stop_strings[JOB_STOPS];
     stop_watch stops;

@@ -34,6 +34,12 @@ static status take_model(asked *a, const template_value *v) {
     if (v->kind != TEMPLATE_TEXT) return status_set(STATUS_INVALID, "it must be a name");
     a->other_model = !template_value_says(v, a->reader->model);
     if (!a->other_model) return STATUS_OK;
+    for (uint32_t i = 0; i < a->reader->adapter_count; i++) {
+        if (!template_value_says(v, a->reader->adapters[i].name)) continue;
+        a->job->adapter = (int32_t)i + 1, a->job->model = a->reader->adapters[i].name;
+        a->other_model = false;
+        return STATUS_OK;
+    }
     return status_set(STATUS_INVALID, "the model that is served here is '%s'", a->reader->model);
 }
 
@@ -335,6 +341,7 @@ status request_read(const request_reader *r, const request_body *body, job *j, r
     template_json *json;
     *why = (request_refusal){ 0 };
     begin(j, r->seed, body->kind == REQUEST_CHAT);
+    j->model = r->model, j->adapter = 0;
     TRY(template_json_place(&body->source, r->room, r->room_bytes, &json));
     const template_value *v = template_json_value(json);
     if (v->kind != TEMPLATE_OBJECT) return status_set(STATUS_INVALID, "the body must be a JSON object");

@@ -10,7 +10,9 @@
 typedef struct {
     language *language;
     const chat *chat;  /* NULL: the model has no template */
-    const char *model; /* the name that is served */
+    const char *model; /* the name that is served; and of adapters of it: */
+    const model_folder_adapter *adapters;
+    uint32_t adapter_count;
     int64_t vocabulary;
     int64_t text_length;    /* positions of a text, at most */
     int64_t blocks, jobs;   /* of the cache; that are written or wait, at most */

@@ -28,14 +28,17 @@ static enum MHD_Result answer_models(const reply *r) {
     json_begin_object(&json, NULL);
     json_put_string(&json, "object", "list");
     json_begin_array(&json, "data");
-    json_begin_object(&json, NULL);
-    json_put_string(&json, "id", s->options->name);
-    json_put_string(&json, "object", "model");
-    json_put_integer(&json, "created", 0);
-    json_put_string(&json, "owned_by", "snug");
-    json_put_integer(&json, "max_model_len", s->plan.sizes->text_length);
-    json_put_integer(&json, "default_max_tokens", s->options->default_tokens);
-    json_end_object(&json);
+    for (uint32_t i = 0; i <= s->options->adapter_count; i++) {
+        json_begin_object(&json, NULL);
+        json_put_string(&json, "id", i ? s->options->adapters[i - 1].name : s->options->name);
+        json_put_string(&json, "object", "model");
+        json_put_integer(&json, "created", 0);
+        json_put_string(&json, "owned_by", "snug");
+        if (i) json_put_string(&json, "parent", s->options->name);
+        json_put_integer(&json, "max_model_len", s->plan.sizes->text_length);
+        json_put_integer(&json, "default_max_tokens", s->options->default_tokens);
+        json_end_object(&json);
+    }
     json_end_array(&json);
     json_end_object(&json);
     return reply_with(r, 200, "application/json", line->data);

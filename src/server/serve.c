@@ -75,12 +75,12 @@ static void *part(char **at, uint64_t bytes) {
 
 /* The words of tokens, for answers by a schema; and the same for the writers of answers. */
 static status open_words(server *s, void *memory) {
-    const char *name = s->options->name;
+    const serve_options *o = s->options;
     const serve_words *w = &s->measured;
     int64_t count = s->folder.model.vocabulary;
     if (w->vocabulary) TRY(vocabulary_open(s->language, count, w->letters, memory, &s->vocabulary));
-    TRY(answer_open(&s->writer, name, s->language->piece_bytes, w->told));
-    return answer_open(&s->errors, name, s->language->piece_bytes, w->told);
+    TRY(answer_open(&s->writer, serve_sizes_name(o), s->language->piece_bytes, w->told));
+    return answer_open(&s->errors, serve_sizes_name(o), serve_sizes_list(o, s->language), w->told);
 }
 
 static status allocate(server *s, const serve_sizes *z) {
@@ -105,6 +105,8 @@ static status allocate(server *s, const serve_sizes *z) {
     s->reader = (request_reader){ .language = s->language,
                                   .chat = o->chat,
                                   .model = o->name,
+                                  .adapters = o->adapters,
+                                  .adapter_count = o->adapter_count,
                                   .vocabulary = s->folder.model.vocabulary,
                                   .text_length = text_length,
                                   .blocks = s->plan.sizes->blocks,
@@ -309,6 +311,7 @@ static status begin_jobs(server *s) {
                              .sample = &j->sample,
                              .constraint = j->constrained ? j->constraint : NULL,
                              .group = group_of(s, j),
+                             .adapter = j->adapter,
                              .context = j };
         if (r.constraint) constraint_begin(r.constraint, &s->vocabulary);
         int32_t place = engine_begin(s->engine, &r);
@@ -442,6 +445,9 @@ static status run(server *s) {
     int64_t port = o->port;
     TRY(model_folder_open(o->directory, o->adapter, o->products,
                           o->engine.memory ? o->engine.memory : UINT64_MAX, &s->folder));
+    for (uint32_t i = 0; i < o->adapter_count; i++)
+        TRY(model_folder_add_adapter(&s->folder, &o->adapters[i],
+                                     o->engine.memory ? o->engine.memory : UINT64_MAX));
     TRY(choose_language(s));
     TRY(measure_words(s));
     TRY(engine_open(&o->engine, &s->folder, &s->engine));

@@ -16,11 +16,14 @@ struct serve_plan;
 typedef enum { SERVE_SOLVE_NOTHING, SERVE_SOLVE_MEMORY } serve_solve;
 
 enum { SERVE_FITTED = -1 /* of text_length and texts: the most that there is room for */ };
+enum { SERVE_ADAPTER_NAME = 64 /* bytes of an adapter's name, with the zero */ };
 
 typedef struct {
-    const char *directory; /* with the model */
-    const char *adapter;   /* NULL: none */
-    dtype products;        /* as model_folder_open has it */
+    const char *directory;                /* with the model */
+    const char *adapter;                  /* beside all texts; NULL: none */
+    const model_folder_adapter *adapters; /* that requests name as their model */
+    uint32_t adapter_count;
+    dtype products; /* as model_folder_open has it */
     engine_options engine;
     const char *name;     /* that clients ask for */
     const char *host;     /* an IPv4 address to listen at, or unix:PATH */

@@ -1,5 +1,7 @@
 #include "server/serve_sizes.h"
 
+#include <string.h>
+
 #include "server/pages.h"
 #include "server/server.h"
 #include "text/template/template_json.h"
@@ -14,11 +16,23 @@ enum {
     LONGEST_AT_ONCE = 2,    /* of the longest bodies; shorter ones share their room */
 };
 
+const char *serve_sizes_name(const serve_options *o) {
+    const char *name = o->name;
+    for (uint32_t i = 0; i < o->adapter_count; i++)
+        if (strlen(o->adapters[i].name) > strlen(name)) name = o->adapters[i].name;
+    return name;
+}
+
+uint32_t serve_sizes_list(const serve_options *o, const language *l) {
+    enum { OF_ONE = 128 };
+    return l->piece_bytes + o->adapter_count * (uint32_t)(OF_ONE + strlen(o->name));
+}
+
 serve_sizes serve_sizes_of(const serve_options *o, int64_t texts, int64_t text_length, const language *l,
                            const serve_words *words) {
     serve_sizes s = { .words = serve_sizes_rounded((uint64_t)text_length * BYTES_OF_TOKEN + BODY_BESIDE),
                       .vocabulary = serve_sizes_rounded(words->vocabulary) };
-    answer_writer w = { .model = o->name, .piece_bytes = l->piece_bytes };
+    answer_writer w = { .model = serve_sizes_name(o), .piece_bytes = l->piece_bytes };
     s.body = s.words + BODY_BESIDE;
     s.room = serve_sizes_rounded(template_json_most(s.body, (uint64_t)text_length + MARKS_BESIDE));
     s.ring = serve_sizes_rounded(RING_PIECES * 256 + (uint64_t)(2 + o->guesses) * answer_room(&w) +
@@ -47,7 +61,8 @@ serve_held serve_sizes_held(const serve_options *o, const serve_sizes *s, const 
         .reading = s->reading + ENCODED * s->words + TEMPLATE_JSON_READING,
         .tokenizer = l->held_bytes,
         .templates = o->chat ? chat_bytes(o->chat) + TEMPLATE_OUTPUT_ROOM(s->words) : 0,
-        .answers = 2 * answer_bytes(o->name, l->piece_bytes, w->told),
+        .answers = answer_bytes(serve_sizes_name(o), l->piece_bytes, w->told) +
+                   answer_bytes(serve_sizes_name(o), serve_sizes_list(o, l), w->told),
         .formats = s->vocabulary,
     };
 }

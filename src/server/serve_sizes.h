@@ -24,6 +24,11 @@ typedef struct {
     uint64_t reading; /* what one body is read with */
 } serve_sizes;
 
+/* The longest of the names that answers may say. */
+const char *serve_sizes_name(const serve_options *o);
+/* The list of models has room where a piece of so many bytes has it. */
+uint32_t serve_sizes_list(const serve_options *o, const language *l);
+
 serve_sizes serve_sizes_of(const serve_options *o, int64_t texts, int64_t text_length, const language *l,
                            const serve_words *w);
 uint64_t serve_sizes_block(const serve_sizes *s);

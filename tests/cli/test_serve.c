@@ -268,6 +268,9 @@ enum { CLIENTS = 12, KINDS = 16 };
 /* What is asked, and the answer to it alone. */
 static struct { char body[512], alone[ANSWER]; } kinds[KINDS];
 
+/* Whom they ask, in turns: model, adapters; NULL: nobody by name. */
+static const char *const *asked_models;
+
 static uint32_t drawn(uint32_t client, uint32_t turn, uint32_t what, uint32_t below) {
     return philox_draw(11, (philox_block){ { client, turn, what } }).word[0] % below;
 }
@@ -279,9 +282,10 @@ static void make_kinds(void) {
         uint32_t length = 1 + drawn(i, 0, 1, 30), tokens = 1 + drawn(i, 0, 2, 64 - length);
         for (uint32_t k = 0; k < length; k++) prompt[k] = (char)('a' + drawn(i, k, 3, 26));
         snprintf(kinds[i].body, sizeof kinds[i].body,
-                 "{\"prompt\": \"%s\", \"max_tokens\": %u, \"seed\": %u, \"temperature\": %s, \"top_p\": %s, "
-                 "\"stream\": %s}",
-                 prompt, tokens, i, i % 3 ? "1.1" : "0", i % 2 ? "0.9" : "1", i % 4 ? "true" : "false");
+                 "{\"model\": \"%s\", \"prompt\": \"%s\", \"max_tokens\": %u, \"seed\": %u, "
+                 "\"temperature\": %s, \"top_p\": %s, \"stream\": %s}",
+                 asked_models ? asked_models[i / 2 % 3] : "model", prompt, tokens, i, i % 3 ? "1.1" : "0",
+                 i % 2 ? "0.9" : "1", i % 4 ? "true" : "false");
         assert_int_equal(ask("/v1/completions", kinds[i].body, answer), 200);
         text_of(answer, i % 4 != 0, kinds[i].alone);
     }
@@ -543,6 +547,95 @@ static int open_model(void **state) {
     return 0;
 }
 
+/* ---- adapters ---- */
+
+/* Two of other ranks and products. */
+static void make_adapters(void) {
+    command_expect(0, "train model --data text --out ada --steps 12 --batch 4 --lr 3e-2 --quiet --lora "
+                      "rank=4,target=c_attn+mlp.c_proj");
+    command_expect(0, "train model --data text --out adb --steps 9 --batch 4 --lr 3e-2 --quiet --lora "
+                      "rank=7,alpha=3,target=c_fc+attn.c_proj");
+}
+
+static void answer_of(const char *model, char out[ANSWER]) {
+    static char answer[ANSWER];
+    char body[256];
+    snprintf(
+        body, sizeof body,
+        "{\"prompt\": \"The dog\", \"max_tokens\": 40, \"temperature\": 1.5, \"seed\": 5, \"model\": \"%s\"}",
+        model);
+    assert_int_equal(ask("/v1/completions", body, answer), 200);
+    char said[64];
+    snprintf(said, sizeof said, "\"model\":\"%s\"", model);
+    assert_non_null(strstr(answer, said));
+    text_of(answer, false, out);
+}
+
+static void adapters_are_chosen_by_name(void **state) {
+    (void)state;
+    static const char *const names[] = { "model", "a", "b" }, *const folders[] = { "", "--adapter ada",
+                                                                                   "--adapter adb" };
+    static char is[3][ANSWER], answer[ANSWER];
+    json_document truths[3];
+    if (left_out) return;
+    make_adapters();
+    scratch_write("prompt", "The dog", 7);
+    for (int i = 0; i < 3; i++) {
+        char line[256];
+        snprintf(line, sizeof line,
+                 "generate model --prompt-file prompt --tokens 40 --temperature 1.5 --seed 5 --threads 1 "
+                 "--json --quiet %s",
+                 folders[i]);
+        truths[i] = command_json(line);
+    }
+    start("--adapter a=ada --adapter b=adb");
+    for (int i = 0; i < 3; i++) {
+        answer_of(names[i], is[i]);
+        assert_string_equal(command_string(&truths[i], "text"), is[i]);
+        json_close(&truths[i]);
+    }
+    assert_string_not_equal(is[0], is[1]);
+    assert_string_not_equal(is[1], is[2]);
+    assert_int_equal(ask_as("GET", "/v1/models", "", "", answer), 200);
+    assert_non_null(strstr(answer, "\"id\": \"b\""));
+    assert_int_equal(ask("/v1/completions", "{\"prompt\": \"a\", \"model\": \"c\"}", answer), 404);
+    command_result r = stop();
+    command_free(&r);
+}
+
+static void adapters_are_served_together(void **state) {
+    (void)state;
+    static const char *const names[] = { "model", "a", "b" };
+    if (left_out) return;
+    asked_models = names;
+    many_at_once("--adapter a=ada --adapter b=adb --max-num-batched-tokens 7");
+    many_at_once("--adapter b=adb --adapter a=ada --dtype bf16 --max-num-seqs 5");
+    asked_models = NULL;
+}
+
+static void wrong_adapters_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *options, *words;
+    } cases[] = { { "--adapter a=ada --adapter a=adb", "two adapters are called 'a'" },
+                  { "--adapter =ada", "is no NAME=DIR" },
+                  { "--adapter model=ada", "what the model itself is called" },
+                  { "--adapter a=nothing", "nothing" },
+                  { "--adapter ada --adapter b=adb", "can't stand beside 'b'" },
+                  { "--adapter a=other", "was trained beside the weights" } };
+    if (left_out) return;
+    command_expect(0, "train tiny/config.json --data text --out elsewhere --steps 2 --batch 4 --quiet");
+    command_expect(0, "train elsewhere --data text --out other --steps 2 --batch 4 --quiet --lora rank=2");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char line[256];
+        snprintf(line, sizeof line, "serve model --port 0 --dry-run %s", cases[i].options);
+        command_result r = command_run(line);
+        if (r.exit != 2 || !command_has_words(r.err, cases[i].words))
+            fail_msg("snug %s: %d, %s", line, r.exit, r.err);
+        command_free(&r);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(answers_are_those_of_generate),
@@ -553,6 +646,9 @@ int main(void) {
         cmocka_unit_test(damage_ends_one_answer),
         cmocka_unit_test(what_has_begun_is_finished),
         cmocka_unit_test(plans_are_kept),
+        cmocka_unit_test(adapters_are_chosen_by_name),
+        cmocka_unit_test(adapters_are_served_together),
+        cmocka_unit_test(wrong_adapters_are_refused),
     };
     return cmocka_run_group_tests(tests, open_model, scratch_close);
 }
