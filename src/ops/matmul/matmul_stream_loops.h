@@ -183,6 +183,36 @@ TARGET static INLINE void add_words(const lines *l, const vec word[LANES], const
     }
 }
 
+/* LANES words, which are codes, of each line of all groups. The sums of one group wait for each other, number
+ * after number; so groups take turns. `a` is not of pairs. */
+TARGET static INLINE void add_codes(const lines *l, const int groups, const float *words, const square *k,
+                                    const dtype type, const int rows, vec sum[2][8]) {
+    enum { WORDS_OF_BLOCK = NF4_BLOCK / 8 };
+    const int numbers = type == DTYPE_U8 ? 8 : 4;
+    const float *a = k->a;
+    vec scales[2] = { l[0].scales, l[groups - 1].scales };
+    for (int64_t q = 0; q < LANES; q++, a += numbers * k->width) {
+        vec word[2];
+#pragma GCC unroll 2
+        for (int g = 0; g < groups; g++) {
+            word[g] = load(words + (g * LANES + q) * LANES);
+            if (type == DTYPE_U8 && q % WORDS_OF_BLOCK == 0)
+                scales[g] = scales_of_lines(l[g].o, l[g].line, k->depth + q * numbers);
+        }
+#pragma GCC unroll 8
+        for (int e = 0; e < numbers; e++)
+#pragma GCC unroll 2
+            for (int g = 0; g < groups; g++) {
+                vec by = scales[g];
+                if (type == DTYPE_I8 && !l[g].o->by_rows)
+                    by = spread(l[g].o->scales + k->depth + q * numbers + e);
+                vec x = times(number_in(word[g], e, type), by);
+#pragma GCC unroll 8
+                for (int i = 0; i < rows; i++) sum[g][i] = fused(spread(a + e * k->width + i), x, sum[g][i]);
+            }
+    }
+}
+
 TARGET static INLINE void open_lines(lines *l, const matmul_strip *s, int64_t line, const dtype type) {
     l->o = s->b, l->line = line;
     for (int i = 0; i < LANES; i++)
@@ -219,7 +249,9 @@ TARGET static INLINE void sum_lines(const matmul_strip *s, corner k, const dtype
                             .count = end - p < all ? end - p : all,
                             .a = (const float *)s->a + p / STEP * s->rows + k.row,
                             .width = s->rows };
-            bool whole = part.count == all;
+            bool whole = part.count == all, codes = type == DTYPE_I8 || type == DTYPE_U8;
+            bool apart = codes && whole && STEP == 1 && rows == 1;
+            float room[2 * LANES * LANES] __attribute__((aligned(64)));
 #pragma GCC unroll 2
             for (int g = 0; g < groups; g++) {
                 vec word[LANES];
@@ -228,8 +260,13 @@ TARGET static INLINE void sum_lines(const matmul_strip *s, corner k, const dtype
                 for (int64_t i = 0; i < LANES * LANES * WORD; i += 64) ask(k.ahead + i);
                 k.ahead += LANES * LANES * WORD;
                 if (whole) part.count = all; /* a constant */
-                add_words(&l[g], word, &part, type, rows, sum[g]);
+                if (!apart)
+                    add_words(&l[g], word, &part, type, rows, sum[g]);
+                else
+#pragma GCC unroll 16
+                    for (int q = 0; q < LANES; q++) store(room + (g * LANES + q) * LANES, word[q]);
             }
+            if (apart) add_codes(l, groups, room, &part, type, rows, sum);
         }
 #pragma GCC unroll 2
         for (int g = 0; g < groups; g++)
