@@ -183,10 +183,10 @@ TARGET static INLINE void add_words(const lines *l, const vec word[LANES], const
     }
 }
 
-/* LANES words, which are codes, of each line of all groups. The sums of one group wait for each other, number
- * after number; so groups take turns. `a` is not of pairs. */
+/* LANES words, which are codes, of each line of all groups, for one row. The sums of one group wait for each
+ * other, number after number; so groups take turns. `a` is not of pairs. */
 TARGET static INLINE void add_codes(const lines *l, const int groups, const float *words, const square *k,
-                                    const dtype type, const int rows, vec sum[2][8]) {
+                                    const dtype type, vec sum[2][8]) {
     enum { WORDS_OF_BLOCK = NF4_BLOCK / 8 };
     const int numbers = type == DTYPE_U8 ? 8 : 4;
     const float *a = k->a;
@@ -207,8 +207,7 @@ TARGET static INLINE void add_codes(const lines *l, const int groups, const floa
                 if (type == DTYPE_I8 && !l[g].o->by_rows)
                     by = spread(l[g].o->scales + k->depth + q * numbers + e);
                 vec x = times(number_in(word[g], e, type), by);
-#pragma GCC unroll 8
-                for (int i = 0; i < rows; i++) sum[g][i] = fused(spread(a + e * k->width + i), x, sum[g][i]);
+                sum[g][0] = fused(spread(a + e * k->width), x, sum[g][0]);
             }
     }
 }
@@ -266,7 +265,7 @@ TARGET static INLINE void sum_lines(const matmul_strip *s, corner k, const dtype
 #pragma GCC unroll 16
                     for (int q = 0; q < LANES; q++) store(room + (g * LANES + q) * LANES, word[q]);
             }
-            if (apart) add_codes(l, groups, room, &part, type, rows, sum);
+            if (apart) add_codes(l, groups, room, &part, type, sum);
         }
 #pragma GCC unroll 2
         for (int g = 0; g < groups; g++)
