@@ -549,6 +549,9 @@ static int open_model(void **state) {
 
 /* ---- adapters ---- */
 
+/* More than two blocks, which must not be shared between adapters. */
+#define BEGINNING "The dog and the cat and the bird are"
+
 /* Two of other ranks and products. */
 static void make_adapters(void) {
     command_expect(0, "train model --data text --out ada --steps 12 --batch 4 --lr 3e-2 --quiet --lora "
@@ -560,10 +563,10 @@ static void make_adapters(void) {
 static void answer_of(const char *model, char out[ANSWER]) {
     static char answer[ANSWER];
     char body[256];
-    snprintf(
-        body, sizeof body,
-        "{\"prompt\": \"The dog\", \"max_tokens\": 40, \"temperature\": 1.5, \"seed\": 5, \"model\": \"%s\"}",
-        model);
+    snprintf(body, sizeof body,
+             "{\"prompt\": \"" BEGINNING
+             "\", \"max_tokens\": 24, \"temperature\": 1.5, \"seed\": 5, \"model\": \"%s\"}",
+             model);
     assert_int_equal(ask("/v1/completions", body, answer), 200);
     char said[64];
     snprintf(said, sizeof said, "\"model\":\"%s\"", model);
@@ -579,15 +582,19 @@ static void adapters_are_chosen_by_name(void **state) {
     json_document truths[3];
     if (left_out) return;
     make_adapters();
-    scratch_write("prompt", "The dog", 7);
+    scratch_write("prompt", BEGINNING, strlen(BEGINNING));
     for (int i = 0; i < 3; i++) {
         char line[256];
         snprintf(line, sizeof line,
-                 "generate model --prompt-file prompt --tokens 40 --temperature 1.5 --seed 5 --threads 1 "
+                 "generate model --prompt-file prompt --tokens 24 --temperature 1.5 --seed 5 --threads 1 "
                  "--json --quiet %s",
                  folders[i]);
         truths[i] = command_json(line);
     }
+    command_result r = command_run("serve model --dry-run --threads 1 --adapter a=ada --adapter b=adb");
+    const char *at = strstr(r.err, "(");
+    unsigned long long planned = at ? strtoull(at + 1, NULL, 10) : 0;
+    command_free(&r);
     start("--adapter a=ada --adapter b=adb");
     for (int i = 0; i < 3; i++) {
         answer_of(names[i], is[i]);
@@ -599,7 +606,10 @@ static void adapters_are_chosen_by_name(void **state) {
     assert_int_equal(ask_as("GET", "/v1/models", "", "", answer), 200);
     assert_non_null(strstr(answer, "\"id\": \"b\""));
     assert_int_equal(ask("/v1/completions", "{\"prompt\": \"a\", \"model\": \"c\"}", answer), 404);
-    command_result r = stop();
+    r = stop();
+    if (!SANITIZED && r.resident_peak > planned)
+        fail_msg("%llu bytes are resident, and %llu are planned", (unsigned long long)r.resident_peak,
+                 planned);
     command_free(&r);
 }
 
