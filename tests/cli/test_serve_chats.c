@@ -69,7 +69,7 @@ static void said(char out[1024], char finish[32]) {
         at += streamed ? 6 : 0;
         if (json_parse("answer", at, (size_t)(end - at), &d) != STATUS_OK) fail_msg("%s", answer);
         const char *words;
-        size_t count;
+        size_t count = 0;
         if (json_get(d.root, "choices", &choices) != STATUS_OK || json_as_array(choices, &count) != STATUS_OK)
             fail_msg("%s", answer);
         if (count) {
