@@ -158,7 +158,9 @@ static enum MHD_Result refuse(const reply *r) {
     case 429: return reply_error(r, 429, "too many requests come at once", "");
     default: break;
     }
+    pthread_mutex_lock(&r->s->lock);
     bool closing = r->s->closing;
+    pthread_mutex_unlock(&r->s->lock);
     return reply_error(r, 503, closing ? "the server is closing" : "the model is being loaded", "");
 }
 

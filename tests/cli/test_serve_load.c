@@ -22,7 +22,7 @@
 #include "io/scratch.h"
 #include "sanitized.h"
 
-enum { CLIENTS = 48, HEAD = 160 };
+enum { CLIENTS = 48 };
 
 static bool left_out;
 static char answer[SERVING_ANSWER];
@@ -180,7 +180,10 @@ static void nothing_is_lost_under_load(void **state) {
     if (left_out) return;
     load("--max-num-batched-tokens 16");
     load("--max-num-batched-tokens 8 --max-num-seqs 3 --max-queue 40 --kv-cache-dtype int8");
-    load("--max-num-batched-tokens 8 --max-num-seqs 2 --max-queue 4 --max-connections 12 --memory 26MiB");
+    const char *few = "--max-num-batched-tokens 8 --max-num-seqs 2 --max-queue 4 --max-connections 12";
+    char line[160];
+    snprintf(line, sizeof line, "%s%s", few, SANITIZED ? "" : " --memory 26MiB"); /* they take of their own */
+    load(line);
 }
 
 static int open_model(void **state) {
