@@ -1,5 +1,6 @@
 #include "server/serve.h"
 
+#include <arpa/inet.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +15,14 @@
 
 /* ---- opening ---- */
 
+static bool is_address(const char *host) {
+    struct in_addr a;
+    return strncmp(host, "unix:", 5) == 0 || inet_pton(AF_INET, host, &a) == 1;
+}
+
 static status check_options(const serve_options *o, int64_t context) {
+    if (!is_address(o->host))
+        return status_set(STATUS_INVALID, "--host %s is no IPv4 address, and no unix:PATH", o->host);
     if (o->text_length > context)
         return status_set(STATUS_INVALID, "--max-model-len is %lld, and the model's context %lld",
                           (long long)o->text_length, (long long)context);

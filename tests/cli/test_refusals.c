@@ -49,6 +49,9 @@ static const struct {
     { "export",
       { "model --out q", "nowhere --to gguf --out q" },
       { "model --to gguf --out q --memory 1MiB" } },
+    { "serve",
+      { "nowhere", "model --max-model-len 4096", "model --host there", "model --solve memory --memory 1GiB" },
+      { "model --memory 1MiB" } },
     { "devices", { "here" }, { NULL } },
 };
 enum { ROWS = sizeof rows / sizeof *rows };

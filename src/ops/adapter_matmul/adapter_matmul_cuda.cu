@@ -6,7 +6,8 @@ extern "C" {
 #include "ops/adapter_matmul/adapter_matmul.h"
 }
 
-/* Rows of adapter k alone have an end: their sums times `scale`, or onto what is there. */
+/* Rows of adapter k have an end: their sums times `scale`, or onto what is there. Those of others between
+ * them are zeros on the way, which the second product reads beside k's. */
 struct adapter_matmul_end {
     const int32_t *adapter;
     int32_t k;
@@ -18,7 +19,10 @@ struct adapter_matmul_end {
     __device__ __forceinline__ float before(int64_t, int64_t) const { return 0; }
     __device__ __forceinline__ void end(int64_t row, int64_t column, float sum) const {
         int64_t to = row * columns + column;
-        if (adapter[row] == k) y.set(to, adds ? sum + y.get(to) : sum * scale);
+        if (adapter[row] == k)
+            y.set(to, adds ? sum + y.get(to) : sum * scale);
+        else if (!adds)
+            y.set(to, 0);
     }
     __device__ __forceinline__ void before4(int64_t, int64_t, float x[4]) const {
         x[0] = x[1] = x[2] = x[3] = 0;
