@@ -8,12 +8,12 @@ GGUF files and quantized folders are made there. Both take turns; ratios are med
 some 470 tokens; texts that are written begin with some 64 tokens each and get 32 more. Servers get as many requests at
 once as they have places, of 512 ids and 128 more; memory is the most that was resident, as the system counts."""
 
+import concurrent.futures
 import http.client
 import json
 import os
 import subprocess
 import tempfile
-import threading
 import time
 
 from measure import MIB, Page, median, options, plain_environment, text_file
@@ -21,9 +21,9 @@ from measure import MIB, Page, median, options, plain_environment, text_file
 WIDTHS = {  # name: (folder, GGUF, type of llama.cpp's caches)
     "gpt2 f32": ("gpt2-f32", "gpt2-f32.gguf", "f32"),
     "gpt2 bf16": ("gpt2-bf16", "gpt2-bf16.gguf", "f16"),
-    "gpt2 int8, q8_0": ("gpt2-int8", "gpt2-q8_0.gguf", "f16"),
+    "gpt2 8 bits": ("gpt2-int8", "gpt2-q8_0.gguf", "f16"),
     "llama 1B bf16": ("llama-bf16", "llama-bf16.gguf", "f16"),
-    "llama 1B int8, q8_0": ("llama-int8", "llama-q8_0.gguf", "f16"),
+    "llama 1B 8 bits": ("llama-int8", "llama-q8_0.gguf", "f16"),
 }
 TEXTS, BEGIN, MORE = (1, 8, 32), 64, 32
 PLACES, PROMPT, ANSWER = 8, 512, 128
@@ -107,13 +107,13 @@ def post(port, body):
     link.close()
 
 
-def wait_for(port, process):
+def wait_for(port, process, path):
     for _ in range(2400):
         if process.poll() is not None:
             raise SystemExit("a server ended")
         try:
             link = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
-            link.request("GET", "/health")
+            link.request("GET", path)
             if link.getresponse().status == 200:
                 return
         except OSError:
@@ -122,19 +122,16 @@ def wait_for(port, process):
     raise SystemExit("a server does not answer")
 
 
-def serve(command, port):
+def serve(command, port, path):
     """Tokens a second of all requests together, and the most bytes that were resident."""
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=plain_environment())
     try:
-        wait_for(port, process)
+        wait_for(port, process, path)
         bodies = [{"prompt": [(17 * i + 131 * k) % 40000 + 300 for k in range(PROMPT)], "max_tokens": ANSWER,
                    "temperature": 0} for i in range(PLACES)]
         began = time.monotonic()
-        clients = [threading.Thread(target=post, args=(port, body)) for body in bodies]
-        for client in clients:
-            client.start()
-        for client in clients:
-            client.join()
+        with concurrent.futures.ThreadPoolExecutor(PLACES) as clients:
+            list(clients.map(lambda body: post(port, body), bodies))
         seconds = time.monotonic() - began
         with open(f"/proc/{process.pid}/status") as file:
             peak = next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmHWM"))
@@ -151,7 +148,7 @@ def serve_rows(o, page, name, port=18080):
             "--max-model-len", str(length), "--threads", str(o.threads)]
     other = [f"{o.llama}/llama-server", "-m", f"{o.models}/{file}", "--port", str(port), "-np", str(PLACES), "-c",
              str(PLACES * length), "-ctk", kind, "-ctv", kind, "-t", str(o.threads), "-fit", "off"]
-    found = [(serve(mine, port), serve(other, port)) for _ in range(o.rounds)]
+    found = [(serve(mine, port, "/ready"), serve(other, port, "/health")) for _ in range(o.rounds)]
     page.row(name, f"{PLACES} served", f"{median(a[0] for a, _ in found):.1f}", f"{median(b[0] for _, b in found):.1f}",
              f"{median(a[0] / b[0] for a, b in found):.2f}")
     most = [max(both[i][1] for both in found) for i in range(2)]
