@@ -629,6 +629,19 @@ static void words_of_others_are_known(void **state) {
     assert_true(command_says("serve model --dry-run --kv-cache-dtype bfloat16", 0, "Planned: "));
 }
 
+/* Keys and values are of what products multiply, unless another type is said. */
+static void caches_follow_products(void **state) {
+    (void)state;
+    if (left_out) return;
+    static const char cache[] = "predicted.by_category.cache";
+    uint64_t plain = asked("", cache);
+    assert_int_equal(asked("--dtype f32", cache), plain);
+    assert_int_equal(asked("--dtype f16", cache), plain);
+    assert_int_equal(2 * asked("--dtype bf16", cache), plain);
+    assert_int_equal(asked("--dtype bf16 --kv-cache-dtype f32", cache), plain);
+    assert_int_equal(2 * asked("--kv-cache-dtype f16", cache), plain);
+}
+
 static int open_model(void **state) {
     if (scratch_open(state) != 0) return -1;
     command_make_files();
@@ -657,6 +670,7 @@ int main(void) {
         cmocka_unit_test(it_ends_whenever_it_must),
         cmocka_unit_test(questions_are_turned_round),
         cmocka_unit_test(words_of_others_are_known),
+        cmocka_unit_test(caches_follow_products),
     };
     return cmocka_run_group_tests(tests, open_model, scratch_close);
 }

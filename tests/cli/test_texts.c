@@ -158,15 +158,17 @@ static void a_terminal_gets_characters_only(void **state) {
     assert_non_null(strstr(seen, "\xef\xbf\xbd"));
 }
 
-static int64_t planned(const char *dtype) {
+static int64_t planned_for(const char *dtype, int tokens) {
     char line[160];
-    snprintf(line, sizeof line, "generate model --prompt=the --tokens 9 --json --dtype %s", dtype);
+    snprintf(line, sizeof line, "generate model --prompt=the --tokens %d --json --dtype %s", tokens, dtype);
     json_document d = json_of(line);
     int64_t bytes = (int64_t)command_number(&d, "predicted.peak_bytes");
     assert_true(command_number(&d, "measured.peak_bytes") <= (double)bytes);
     json_close(&d);
     return bytes;
 }
+
+static int64_t planned(const char *dtype) { return planned_for(dtype, 9); }
 
 /* A folder of f32: as it is unless matrices of 16 bits are asked for; keys and values are bf16 with products.
  */
@@ -177,6 +179,8 @@ static void types_of_products_are_chosen(void **state) {
     assert_int_equal(planned("float32"), plain);
     assert_true(planned("half") < plain);
     assert_true(planned("bfloat16") < plain);
+    /* Another block of keys and values has half of the bytes. */
+    assert_true(planned_for("bf16", 20) - planned("bf16") < planned_for("f32", 20) - plain);
     assert_true(command_says("generate model --prompt a --dtype int8", 2, "auto, f32, bf16, f16"));
 }
 
