@@ -30,7 +30,8 @@ static status read_adapter(model_folder *f) {
 static status read_type(model_folder *f, dtype products) {
     dtype type;
     TRY(weight_files_type(f->directory, &type));
-    f->products = products ? products : type == DTYPE_BF16 ? DTYPE_BF16 : DTYPE_F32;
+    bool narrow = products == DTYPE_BF16 || (!products && type == DTYPE_BF16);
+    f->products = narrow ? DTYPE_BF16 : DTYPE_F32; /* matrices of f16 are multiplied by numbers of f32 */
     for (int i = 0; pass_table[i]; i++) {
         const pass_storing *how = pass_table[i]->storing;
         const char *setting = how && how->for_reading ? how->for_reading(type, products) : NULL;
