@@ -18,6 +18,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "io/scratch.h"
+
 pid_t serving_pid;
 int serving_port;
 
@@ -26,6 +28,20 @@ bool serving_left_out(void) {
     bool out = strstr(r.err, "without libmicrohttpd") != NULL;
     command_free(&r);
     return out;
+}
+
+int serving_make_model(void **state, int steps, bool *left_out) {
+    char line[160];
+    if (scratch_open(state) != 0) return -1;
+    command_make_files();
+    command_shell(
+        "mkdir longer && sed 's/positions\": 32/positions\": 64/' tiny/config.json >longer/config.json");
+    snprintf(line, sizeof line,
+             "train longer --data text --context 64 --batch 4 --steps %d --lr 3e-3 --out model --quiet",
+             steps);
+    command_expect(0, line);
+    *left_out = serving_left_out();
+    return 0;
 }
 
 /* Has it said that it serves? */
@@ -40,10 +56,12 @@ static bool is_heard(void) {
     return (at && strchr(at, '/')) || strstr(said, "at the socket here");
 }
 
-void serving_start(const char *more) {
+void serving_start(const char *more) { serving_start_model("model", more); }
+
+void serving_start_model(const char *model, const char *more) {
     char line[512];
     bool has_port = strstr(more, "--port") || strstr(more, "unix:");
-    snprintf(line, sizeof line, "serve model %s --threads 1 %s", has_port ? "" : "--port 0", more);
+    snprintf(line, sizeof line, "serve %s %s --threads 1 %s", model, has_port ? "" : "--port 0", more);
     unlink("err");
     serving_pid = command_start(line, NULL, -1);
     for (int tries = 0; tries < 6000 && kill(serving_pid, 0) == 0; tries++) {

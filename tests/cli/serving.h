@@ -12,8 +12,12 @@ extern pid_t serving_pid;
 extern int serving_port; /* 0: it has a socket at "here" */
 
 bool serving_left_out(void); /* it was built without its library, and says so */
-/* `more`: further options. */
+/* A set-up: a scratch directory with the files of command_make_files, and in "model" one with 64 positions
+ * that was trained for so many steps. */
+int serving_make_model(void **state, int steps, bool *left_out);
+/* Serves "model", or another folder; `more`: further options. */
 void serving_start(const char *more);
+void serving_start_model(const char *model, const char *more);
 /* Ends it as a service manager does, and returns what it said. */
 command_result serving_stop(void);
 

@@ -8,81 +8,26 @@
 
 #include <cmocka.h>
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/philox.h"
-#include "cli/command.h"
+#include "cli/serving.h"
 #include "io/scratch.h"
 #include "sanitized.h"
 
 /* Without the library the program says so, and there is nothing more to see. */
 static bool left_out;
 
-/* ---- a server ---- */
-
-static pid_t server;
-static int port;
-
-static int port_of(void) {
-    char said[4096];
-    for (int tries = 0; tries < 3000; tries++) {
-        FILE *file = fopen("err", "r");
-        size_t count = file ? fread(said, 1, sizeof said - 1, file) : 0;
-        if (file) fclose(file);
-        said[count] = 0;
-        const char *at = strstr(said, "http://127.0.0.1:");
-        if (at && strchr(at, '/')) return atoi(at + strlen("http://127.0.0.1:"));
-        if (kill(server, 0) != 0) break;
-        usleep(10000);
-    }
-    return 0;
-}
-
-static void start_model(const char *model, const char *more) {
-    char line[512];
-    snprintf(line, sizeof line, "serve %s --port 0 --threads 1 %s", model, more);
-    unlink("err");
-    server = command_start(line, NULL, -1);
-    port = port_of();
-    if (!port) fail_msg("%s is not heard", line);
-}
-
-static void start(const char *more) { start_model("model", more); }
-
-/* Ends it as a service manager does, and returns what it said. */
-static command_result stop(void) {
-    kill(server, SIGTERM);
-    command_result r = command_wait(server);
-    assert_int_equal(r.exit, 0);
-    return r;
-}
-
 /* ---- a client ---- */
 
-enum { ANSWER = 1 << 16 };
-
-static int reach(void) {
-    struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
-    struct timeval most = { .tv_sec = 60 };
-    int s = socket(AF_INET, SOCK_STREAM, 0);
-    a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    setsockopt(s, SOL_SOCKET, SO_RCVTIMEO, &most, sizeof most);
-    if (connect(s, (struct sockaddr *)&a, sizeof a) != 0) {
-        close(s);
-        return -1;
-    }
-    return s;
-}
+enum { ANSWER = SERVING_ANSWER };
 
 static int send_request(int s, const char *method, const char *path, const char *head, const char *body) {
     char line[1024];
@@ -94,25 +39,12 @@ static int send_request(int s, const char *method, const char *path, const char 
                : -1;
 }
 
-/* What comes until the other side ends; at most `most` bytes. */
-static size_t receive(int s, char *out, size_t most) {
-    size_t count = 0;
-    for (ssize_t n; count < most && (n = recv(s, out + count, most - count, 0)) > 0;) count += (size_t)n;
-    out[count] = 0;
-    return count;
-}
-
 /* The status, and the body in `out`. */
 static int ask_as(const char *method, const char *path, const char *head, const char *body,
                   char out[ANSWER]) {
-    int s = reach(), code = 0;
-    if (s < 0) return -1;
-    send_request(s, method, path, head, body);
-    receive(s, out, ANSWER - 1);
-    close(s);
-    if (sscanf(out, "HTTP/1.%*d %d", &code) != 1) return -1;
-    char *words = strstr(out, "\r\n\r\n");
-    if (words) memmove(out, words + 4, strlen(words + 4) + 1);
+    int code = serving_ask(method, path, head, body, out);
+    const char *words = serving_body(out);
+    memmove(out, words, strlen(words) + 1);
     return code;
 }
 
@@ -159,7 +91,7 @@ static void answers_are_those_of_generate(void **state) {
         truths[i] = command_json(
             "generate model --prompt-file prompt --tokens 12 --temperature 0 --threads 1 --json --quiet");
     }
-    start("");
+    serving_start("");
     for (int i = 0; i < 4; i++) {
         char body[256];
         snprintf(body, sizeof body,
@@ -181,7 +113,7 @@ static void answers_are_those_of_generate(void **state) {
         assert_non_null(strstr(answer, "\"choices\":[],\"usage\":{"));
         json_close(&truths[i]);
     }
-    command_result r = stop();
+    command_result r = serving_stop();
     if (!command_has_words(r.err, "8 requests: 8 answered, 0 left by their clients, 0 refused"))
         fail_msg("%s", r.err);
     command_free(&r);
@@ -222,7 +154,7 @@ static void what_is_wrong_is_said(void **state) {
         { "GET", "/health", "", 200, "ok" },
         { "GET", "/v1/models", "", 200, "\"max_model_len\": 64" },
     };
-    start("");
+    serving_start("");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         int code = ask_as(cases[i].method, cases[i].path, "", cases[i].body, answer);
         if (code != cases[i].code || !strstr(answer, cases[i].words))
@@ -235,7 +167,7 @@ static void what_is_wrong_is_said(void **state) {
     assert_int_equal(ask("/v1/completions", long_body, answer), 400);
     assert_int_equal(ask("/v1/completions", "{\"prompt\": \"a\", \"max_tokens\": 2}", answer),
                      200); /* all is well */
-    command_result r = stop();
+    command_result r = serving_stop();
     assert_true(command_has_words(r.err, "1 requests: 1 answered"));
     command_free(&r);
 }
@@ -247,7 +179,7 @@ static void keys_are_asked_for(void **state) {
     FILE *file = fopen("key", "w");
     fputs("secret\n", file);
     fclose(file);
-    start("--api-key-file key");
+    serving_start("--api-key-file key");
     const char *body = "{\"prompt\": \"a\", \"max_tokens\": 1}";
     assert_int_equal(ask("/v1/completions", body, answer), 401);
     assert_int_equal(ask_as("POST", "/v1/completions", "Authorization: Bearer secre\r\n", body, answer), 401);
@@ -257,7 +189,7 @@ static void keys_are_asked_for(void **state) {
                      200);
     assert_int_equal(ask_as("GET", "/v1/models", "", "", answer), 401);
     assert_int_equal(ask_as("GET", "/health", "", "", answer), 200);
-    command_result r = stop();
+    command_result r = serving_stop();
     command_free(&r);
 }
 
@@ -317,7 +249,7 @@ static void *behave(void *context) {
     char *answer = malloc(ANSWER), *said = malloc(ANSWER);
     for (uint32_t turn = 0; turn < (uint32_t)c->turns && !c->wrong; turn++) {
         uint32_t kind = drawn(c->number, turn, 1, KINDS), way = drawn(c->number, turn, 2, 8);
-        int s = reach();
+        int s = serving_reach();
         if (s < 0) continue;
         if (way == 0) { /* amidst its request */
             send(s, kinds[kind].body, drawn(c->number, turn, 3, 40), MSG_NOSIGNAL);
@@ -329,13 +261,13 @@ static void *behave(void *context) {
         else
             send_request(s, "POST", "/v1/completions", "", kinds[kind].body);
         if (way == 2 || way == 3) { /* after some of its answer */
-            receive(s, answer, drawn(c->number, turn, 4, 600));
+            serving_receive(s, answer, drawn(c->number, turn, 4, 600));
             close(s);
             c->left++;
             continue;
         }
         if (way == 4) sleep_some(drawn(c->number, turn, 5, 60)); /* reads late */
-        receive(s, answer, ANSWER - 1);
+        serving_receive(s, answer, ANSWER - 1);
         close(s);
         if (strstr(answer, " 503 ") || strstr(answer, " 429 ")) {
             c->busy++;
@@ -360,7 +292,7 @@ static void many_at_once(const char *options) {
     pthread_t threads[CLIENTS];
     static char answer[ANSWER];
     int answered = 0;
-    start(options);
+    serving_start(options);
     make_kinds();
     for (uint32_t i = 0; i < CLIENTS; i++) {
         clients[i] = (client){ .number = i, .turns = SANITIZED ? 5 : 10 };
@@ -378,7 +310,7 @@ static void many_at_once(const char *options) {
         text_of(answer, i % 4 != 0, again);
         assert_string_equal(again, kinds[i].alone);
     }
-    command_result r = stop();
+    command_result r = serving_stop();
     unsigned long long requests, finished, left;
     const char *line = strstr(r.err, " requests: ");
     assert_non_null(line);
@@ -425,7 +357,7 @@ static void beginnings_are_told(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char line[128], head[64];
         snprintf(line, sizeof line, "--api-key-file keys %s", cases[i].options);
-        start(line);
+        serving_start(line);
         assert_int_equal(ask_as("POST", "/v1/completions", "Authorization: Bearer one\r\n", body, answer),
                          200);
         assert_int_equal(usage_of(answer, "cached_tokens"), 0);
@@ -433,7 +365,7 @@ static void beginnings_are_told(void **state) {
         assert_int_equal(ask_as("POST", "/v1/completions", head, body, answer), 200);
         assert_int_equal(usage_of(answer, "cached_tokens"), cases[i].cached);
         assert_int_equal(ask_as("POST", "/v1/completions", "Authorization: Bearer \r\n", body, answer), 401);
-        command_result r = stop();
+        command_result r = serving_stop();
         command_free(&r);
     }
 }
@@ -463,8 +395,8 @@ static void damage_ends_one_answer(void **state) {
     if (left_out) return;
     static char answer[ANSWER], beside[ANSWER];
     damage_model();
-    start_model("damaged", "");
-    int s = reach();
+    serving_start_model("damaged", "");
+    int s = serving_reach();
     send_request(s, "POST", "/v1/completions", "",
                  "{\"prompt\": \"abc\", \"max_tokens\": 36, \"stream\": true, \"temperature\": 0}");
     ask("/v1/completions", "{\"prompt\": \"abc\", \"max_tokens\": 50, \"stream\": true}", answer);
@@ -472,7 +404,7 @@ static void damage_ends_one_answer(void **state) {
     assert_non_null(strstr(answer, "data: {\"error\": {\"message\": \"the logit of token"));
     assert_non_null(strstr(answer, "\"type\": \"server_error\""));
     assert_null(strstr(answer, "finish_reason\":\"length"));
-    receive(s, beside, ANSWER - 1);
+    serving_receive(s, beside, ANSWER - 1);
     close(s);
     assert_non_null(strstr(beside, "finish_reason\":\"length"));
     assert_int_equal(ask("/v1/completions", "{\"prompt\": \"abc\", \"max_tokens\": 50}", answer), 500);
@@ -480,7 +412,7 @@ static void damage_ends_one_answer(void **state) {
     assert_null(strstr(answer, "choices"));
     assert_int_equal(ask("/v1/completions", "{\"prompt\": \"abc\", \"max_tokens\": 30}", answer), 200);
     assert_non_null(strstr(answer, "finish_reason\":\"length"));
-    command_result r = stop();
+    command_result r = serving_stop();
     command_free(&r);
 }
 
@@ -489,16 +421,16 @@ static void what_has_begun_is_finished(void **state) {
     (void)state;
     if (left_out) return;
     static char answer[ANSWER];
-    start("--max-num-seqs 2");
-    int s = reach();
+    serving_start("--max-num-seqs 2");
+    int s = serving_reach();
     send_request(s, "POST", "/v1/completions", "",
                  "{\"prompt\": \"a\", \"max_tokens\": 60, \"stream\": true, \"temperature\": 0}");
-    assert_true(receive(s, answer, 1) == 1);
-    kill(server, SIGTERM);
-    size_t count = 1 + receive(s, answer + 1, ANSWER - 2);
+    assert_true(serving_receive(s, answer, 1) == 1);
+    kill(serving_pid, SIGTERM);
+    size_t count = 1 + serving_receive(s, answer + 1, ANSWER - 2);
     close(s);
     assert_true(count > 0 && strstr(answer, "data: [DONE]") != NULL);
-    command_result r = command_wait(server);
+    command_result r = command_wait(serving_pid);
     assert_int_equal(r.exit, 0);
     command_free(&r);
 }
@@ -515,9 +447,9 @@ static void plans_are_kept(void **state) {
     assert_true(planned > 1 << 20);
     assert_true(command_has_words(r.err, "64 blocks of 16 positions; 16 texts of 64 at once"));
     command_free(&r);
-    start("");
+    serving_start("");
     make_kinds();
-    r = stop();
+    r = serving_stop();
     if (!SANITIZED && r.resident_peak > planned)
         fail_msg("%llu bytes are resident, and %llu are planned", (unsigned long long)r.resident_peak,
                  planned);
@@ -526,26 +458,15 @@ static void plans_are_kept(void **state) {
     assert_true(command_says("serve nowhere", 2, "nowhere"));
     assert_true(command_says("serve model --max-model-len 65", 2, "the model's context 64"));
     assert_true(command_says("serve model --host there", 2, "no IPv4 address"));
-    start("");
+    serving_start("");
     char line[64];
-    snprintf(line, sizeof line, "serve model --port %d", port);
+    snprintf(line, sizeof line, "serve model --port %d", serving_port);
     assert_true(command_says(line, 2, "cannot be listened at"));
-    r = command_wait((kill(server, SIGTERM), server));
+    r = command_wait((kill(serving_pid, SIGTERM), serving_pid));
     command_free(&r);
 }
 
-static int open_model(void **state) {
-    if (scratch_open(state) != 0) return -1;
-    command_make_files();
-    command_shell(
-        "mkdir longer && sed 's/positions\": 32/positions\": 64/' tiny/config.json >longer/config.json");
-    command_expect(
-        0, "train longer --data text --context 64 --batch 4 --steps 30 --lr 3e-3 --out model --quiet");
-    command_result r = command_run("serve model --port 0 --memory 1MiB");
-    left_out = strstr(r.err, "without libmicrohttpd") != NULL;
-    command_free(&r);
-    return 0;
-}
+static int open_model(void **state) { return serving_make_model(state, 30, &left_out); }
 
 /* ---- adapters ---- */
 
@@ -595,7 +516,7 @@ static void adapters_are_chosen_by_name(void **state) {
     const char *at = strstr(r.err, "(");
     unsigned long long planned = at ? strtoull(at + 1, NULL, 10) : 0;
     command_free(&r);
-    start("--adapter a=ada --adapter b=adb");
+    serving_start("--adapter a=ada --adapter b=adb");
     for (int i = 0; i < 3; i++) {
         answer_of(names[i], is[i]);
         assert_string_equal(command_string(&truths[i], "text"), is[i]);
@@ -606,7 +527,7 @@ static void adapters_are_chosen_by_name(void **state) {
     assert_int_equal(ask_as("GET", "/v1/models", "", "", answer), 200);
     assert_non_null(strstr(answer, "\"id\": \"b\""));
     assert_int_equal(ask("/v1/completions", "{\"prompt\": \"a\", \"model\": \"c\"}", answer), 404);
-    r = stop();
+    r = serving_stop();
     if (!SANITIZED && r.resident_peak > planned)
         fail_msg("%llu bytes are resident, and %llu are planned", (unsigned long long)r.resident_peak,
                  planned);

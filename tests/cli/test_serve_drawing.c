@@ -421,15 +421,9 @@ static void plans_are_kept(void **state) {
 
 static int open_model(void **state) {
     static const char jinja[] = "{% for m in messages %}{{ m.content }}{% endfor %}";
-    if (scratch_open(state) != 0) return -1;
-    command_make_files();
-    command_shell(
-        "mkdir longer && sed 's/positions\": 32/positions\": 64/' tiny/config.json >longer/config.json");
-    command_expect(
-        0, "train longer --data text --context 64 --batch 4 --steps 30 --lr 3e-3 --out model --quiet");
-    scratch_write("model/chat_template.jinja", jinja, sizeof jinja - 1);
-    left_out = serving_left_out();
-    return 0;
+    int result = serving_make_model(state, 30, &left_out);
+    if (result == 0) scratch_write("model/chat_template.jinja", jinja, sizeof jinja - 1);
+    return result;
 }
 
 int main(void) {

@@ -186,16 +186,7 @@ static void nothing_is_lost_under_load(void **state) {
     load(line);
 }
 
-static int open_model(void **state) {
-    if (scratch_open(state) != 0) return -1;
-    command_make_files();
-    command_shell(
-        "mkdir longer && sed 's/positions\": 32/positions\": 64/' tiny/config.json >longer/config.json");
-    command_expect(0,
-                   "train longer --data text --context 64 --batch 4 --steps 2 --lr 3e-3 --out model --quiet");
-    left_out = serving_left_out();
-    return 0;
-}
+static int open_model(void **state) { return serving_make_model(state, 2, &left_out); }
 
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(nothing_is_lost_under_load) };
