@@ -1,7 +1,7 @@
 /* Every kernel for GPUs on a device, beside the CPU's: bench-gpu-kernels DEVICE [OP]. Each case of the op
  * harness (tests/ops) is run in f32, bf16 and f16 by the kernel that the device would take, and by the one
- * that the CPU would; one line an op says how many cases had the same bits, were within the case's tolerance,
- * or were wrong. Exit 0: none was wrong.
+ * that the CPU would where bf16 is widened; one line an op says how many cases had the same bits, were within
+ * the case's tolerance, or were wrong. Exit 0: none was wrong.
  *
  * Values are put into a pool of the device and got from it, as a run does; what is not an input is NaN
  * before. */
@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/instructions.h"
 #include "base/units.h"
 #include "device/device.h"
 #include "harness_case.h"
@@ -203,6 +204,7 @@ int main(int count, char **arguments) {
     if (count < 2 || count > 3) return fputs("usage: bench-gpu-kernels DEVICE [OP]\n", stderr), 2;
     if (device_find(arguments[1], &gpu) != STATUS_OK) return fprintf(stderr, "%s\n", status_message()), 2;
     if (!gpu->apart) return fprintf(stderr, "%s is no GPU\n", gpu->name), 2;
+    if (instructions_pin("widened") != STATUS_OK) return fprintf(stderr, "%s\n", status_message()), 2;
     static const dtype types[] = { DTYPE_F32, DTYPE_BF16, DTYPE_F16 };
     outcome sum = { 0 };
     for (const op_def *const *op = op_table; *op; op++) {

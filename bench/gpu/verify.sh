@@ -11,7 +11,9 @@
 # 1. Every kernel on the cases of the op harness, beside the CPU's kernel: the same bits, or how near.
 # 2. Runs of 20 steps of several models and techniques on the CPU and on the device: losses and weights, byte for
 #    byte.
-# 3. What was planned of each pool and what was measured; on a GPU that is otherwise idle, also the driver's count
+# 3. A run that begins on the CPU and goes on on the device; the loss of a model that is only evaluated; texts that
+#    a model adds, in f32, in bf16 and from codes of 8 bits: the same.
+# 4. What was planned of each pool and what was measured; on a GPU that is otherwise idle, also the driver's count
 #    of the whole device at its highest beside the plan's peak.
 # Exit 0: everything held. 1: something did not, the result says what. 2: it could not start.
 set -u -o pipefail
@@ -23,7 +25,7 @@ while [ $# -gt 0 ]; do
     --device) device=$2 && shift 2 ;;
     --out) out=$2 && shift 2 ;;
     *)
-        sed -n '2,18s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+        sed -n '2,20s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
         case $1 in -h | --help) exit 0 ;; *) exit 2 ;; esac
         ;;
     esac
@@ -60,6 +62,9 @@ model bert '{"model_type": "bert", "num_hidden_layers": 2, "num_attention_heads"
  "intermediate_size": 128, "vocab_size": 256, "max_position_embeddings": 128, "type_vocab_size": 2,
  "hidden_act": "gelu", "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1, "layer_norm_eps": 1e-12,
  "pad_token_id": 0, "mask_token_id": 3, "architectures": ["BertForMaskedLM"]}'
+model mixtral '{"model_type": "mixtral", "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+ "hidden_size": 64, "intermediate_size": 96, "vocab_size": 256, "max_position_embeddings": 128, "rms_norm_eps": 1e-5,
+ "hidden_act": "silu", "num_local_experts": 4, "num_experts_per_tok": 2, "tie_word_embeddings": false}'
 runs=(
     "gpt2|$folder/gpt2.json|"
     "gpt2, blocks computed again, micro-batches|$folder/gpt2.json|--recompute block --micro-batch 2"
@@ -69,16 +74,20 @@ runs=(
     "llama|$folder/llama.json|"
     "llama, flash attention, adapters|$folder/base|--attention flash --lora rank=4"
     "bert, dropout|$folder/bert.json|"
+    "a mixture of experts|$folder/mixtral.json|"
+    "gpt2, state and activations away|$folder/gpt2.json|--offload optimizer,activations --offload-to $folder"
 )
 "$build/snug" train "$folder/llama.json" --data "$folder/text" --out "$folder/base" --device cpu --steps 1 --batch 4 \
     --context 64 --eval-samples 1 --rates built-in --quiet 2>"$folder/base.log" || { cat "$folder/base.log"; exit 2; }
 steps=20 && [ "$device" = emulated ] && steps=2
 
 train() { # DEVICE OUT MODEL OPTIONS...
-    local on=$1 to=$2 network=$3
+    local on=$1 to=$2 network=$3 bits=auto
     shift 3
-    "$build/snug" train "$network" --data "$folder/text" --out "$folder/$to" --device "$on" --steps $steps --batch 4 \
-        --context 64 --eval-samples 4 --rates built-in --quiet --json "$@" >"$folder/$to.json" 2>"$folder/$to.log"
+    [ "$on" = cpu ] && bits=widened # bf16 is multiplied as every processor does, not by this one's instructions
+    "$build/snug" train "$network" --data "$folder/text" --out "$folder/$to" --device "$on" --steps $steps \
+        --batch 4 --context 64 --eval-samples 4 --instructions $bits --rates built-in --quiet --json "$@" \
+        >"$folder/$to.json" 2>"$folder/$to.log"
 }
 
 losses() { grep -A1 '"losses"' "$1" | head -2; }
@@ -150,6 +159,43 @@ for run in "${runs[@]}"; do
     pools=$(pool_line "$folder/there.json")
     case $pools in *above*) failed=1 ;; esac
     say "| $title | $same_losses | $same_weights | $pools | $took |"
+done
+
+say
+say '## What goes on, is evaluated, and is generated'
+say
+say '| what | the same |'
+say '|---|---|'
+row() { # WHAT CODE
+    [ "$2" -eq 0 ] && say "| $1 | yes |" && return
+    say "| $1 | **no** |"
+    failed=1
+}
+rm -rf "$folder/here" "$folder/there"
+train cpu here "$folder/gpt2.json" --save-every $((steps / 2))
+train "$device" there "$folder/gpt2.json" --resume "$folder/here/checkpoint-$((steps / 2))"
+cmp -s "$folder/here/model.safetensors" "$folder/there/model.safetensors"
+row 'weights of a run that goes on on the device, and of one on the CPU alone' $?
+evaluated() { # DEVICE
+    "$build/snug" train "$folder/base" --data "$folder/text" --eval-only --batch 4 --context 64 --device "$1" \
+        --rates built-in --quiet --json 2>>"$folder/base.log" | grep '"loss"'
+}
+on_cpu=$(evaluated cpu) on_device=$(evaluated "$device")
+[ -n "$on_cpu" ] && [ "$on_cpu" = "$on_device" ]
+row 'the loss of a Llama that is evaluated' $?
+"$build/snug" quantize "$folder/base" --out "$folder/codes" --rates built-in --quiet 2>>"$folder/base.log"
+texts() { # DEVICE DIR OPTIONS...
+    local on=$1 from=$2
+    shift 2
+    [ "$on" = cpu ] && set -- --instructions widened "$@"
+    "$build/snug" generate "$from" --prompt 'A model' --prompt 'of memory' --tokens 40 --seed 7 --device "$on" \
+        --quiet "$@" 2>>"$folder/base.log"
+}
+for options in "$folder/base" "$folder/base --dtype bf16" "$folder/codes"; do
+    # shellcheck disable=SC2086
+    on_cpu=$(texts cpu $options | od -c) on_device=$(texts "$device" $options | od -c)
+    [ -n "$on_cpu" ] && [ "$on_cpu" = "$on_device" ]
+    row "texts of two prompts: \`${options#"$folder/"}\`" $?
 done
 
 if [ "$device" = cuda ]; then
