@@ -25,7 +25,7 @@ def processor():
     with open("/proc/cpuinfo") as file:
         lines = [line.split(":") for line in file if ":" in line]
     facts = {key.strip(): value.strip() for key, value in lines}
-    wide = [name for name in ("avx2", "avx512f", "avx512_vnni", "avx512_bf16")
+    wide = [name for name in ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_bf16", "amx_int8")
             if name in facts.get("flags", "").split()]
     return (f"{facts.get('model name', 'unknown')} (family {facts.get('cpu family', '?')}, model "
             f"{facts.get('model', '?')}; {', '.join(wide) or 'no wide vectors'}), "
