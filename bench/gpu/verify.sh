@@ -103,12 +103,20 @@ PY
 }
 
 used() { nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits 2>/dev/null | head -1; }
-watch_device() { # FILE: the highest MiB that the driver counts
-    local most=0 now
-    while sleep 0.2; do
-        now=$(used)
-        [ "${now:-0}" -gt $most ] && most=$now && echo "$most" >"$1"
-    done
+within_driver() { # MODEL OPTIONS...: a row of the plan's peak beside what the driver counts of the whole device
+    local network=$1 before most planned
+    shift
+    before=$(used)
+    nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits -lms 50 >"$folder/counts" 2>/dev/null &
+    local watcher=$!
+    "$build/snug" train "$network" --data "$folder/text" --out "$folder/driver" --overwrite --device cuda \
+        --eval-samples 1 --rates built-in --quiet --json "$@" >"$folder/driver.json" 2>"$folder/driver.log" ||
+        { say "| $network $* | the run failed: $(tail -1 "$folder/driver.log") | | |"; failed=1; }
+    kill $watcher
+    most=$(sort -n "$folder/counts" | tail -1)
+    planned=$(grep -m1 '"peak_bytes"' "$folder/driver.json" | tr -dc 0-9)
+    [ $(((${most:-0} - before) << 20)) -le "${planned:-0}" ] || failed=1
+    say "| $network $* | $((planned >> 20)) | $((${most:-0} - before)) | $(pool_line "$folder/driver.json") |"
 }
 
 # ---- the checks ----
@@ -203,15 +211,12 @@ if [ "$device" = cuda ]; then
     say
     say '## The whole device, by the driver'
     say
-    before=$(used)
-    watch_device "$folder/most" &
-    watcher=$!
-    "$build/snug" train char-gpt --data "$folder/text" --out "$folder/driver" --device cuda --steps 20 --batch 32 \
-        --context 256 --rates built-in --quiet --json >"$folder/driver.json" 2>"$folder/driver.log" ||
-        { say "the run failed: $(tail -1 "$folder/driver.log")"; failed=1; }
-    kill $watcher
-    say "char-gpt, 32 x 256: $before MiB before, $(cat "$folder/most" 2>/dev/null) MiB at most; planned peak:" \
-        "$(grep -m1 '"peak_bytes"' "$folder/driver.json" | tr -dc 0-9) bytes; $(pool_line "$folder/driver.json")"
+    say '| run | planned peak, MiB | by the driver at most, MiB more than before | pools, bytes |'
+    say '|---|---|---|---|'
+    within_driver char-gpt --steps 20 --batch 32 --context 256
+    within_driver gpt2 --steps 3 --batch 4 --context 1024
+    within_driver gpt2 --steps 3 --batch 4 --context 1024 --memory 3GiB
+    within_driver gpt2 --steps 3 --batch 4 --context 1024 --memory 1800MiB
 fi
 say
 [ $failed -eq 0 ] && say 'Everything held.' || say 'Something did not hold.'
