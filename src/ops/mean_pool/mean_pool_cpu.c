@@ -5,35 +5,42 @@
 #include "ops/mean_pool/mean_pool_math.h"
 #include "ops/reference.h"
 
-/* In double, over all windows and what is in each: of y into x where `back`, else of x into y. */
-static void reference(const op_call *c, mean_pool_attributes a, const shape *x, const shape *y, bool back) {
+/* In double, each output rounded once. */
+static void mean_pool_reference(const op_call *c) {
+    mean_pool_attributes a = *(const mean_pool_attributes *)c->attributes;
+    const shape *x = &c->in[0].shape, *y = &c->out[0].shape;
     int64_t channels = y->dim[3];
-    const op_arg *in = op_in(c, 0), *out = &c->out[0];
-    for (int64_t i = 0, n = shape_elements(&out->shape); i < n; i++) reference_set(out, i, 0);
     for (int64_t at = 0, n = shape_elements(y); at < n; at++) {
         int64_t place = at / channels, b = place / y->dim[2] / y->dim[1];
         mean_pool_span rows = mean_pool_window(a, place / y->dim[2] % y->dim[1], x->dim[1]);
         mean_pool_span columns = mean_pool_window(a, place % y->dim[2], x->dim[2]);
-        double count = (double)(mean_pool_span_size(rows) * mean_pool_span_size(columns)), sum = 0;
+        double sum = 0;
         for (int64_t r = rows.begin; r < rows.end; r++)
-            for (int64_t s = columns.begin; s < columns.end; s++) {
-                int64_t of = ((b * x->dim[1] + r) * x->dim[2] + s) * channels + at % channels;
-                if (back)
-                    reference_set(out, of, reference_get(out, of) + reference_get(in, at) / count);
-                else
-                    sum += reference_get(in, of);
-            }
-        if (!back) reference_set(out, at, sum / count);
+            for (int64_t s = columns.begin; s < columns.end; s++)
+                sum += reference_get(&c->in[0],
+                                     ((b * x->dim[1] + r) * x->dim[2] + s) * channels + at % channels);
+        reference_set(&c->out[0], at,
+                      sum / (double)(mean_pool_span_size(rows) * mean_pool_span_size(columns)));
     }
 }
 
-static void mean_pool_reference(const op_call *c) {
-    reference(c, *(const mean_pool_attributes *)c->attributes, &c->in[0].shape, &c->out[0].shape, false);
-}
-
 static void mean_pool_backward_reference(const op_call *c) {
-    const mean_pool_backward_attributes *b = c->attributes;
-    reference(c, b->of, &c->out[0].shape, &c->in[0].shape, true);
+    mean_pool_attributes a = ((const mean_pool_backward_attributes *)c->attributes)->of;
+    const shape *x = &c->out[0].shape, *y = &c->in[0].shape;
+    int64_t channels = x->dim[3];
+    for (int64_t at = 0, n = shape_elements(x); at < n; at++) {
+        int64_t place = at / channels, b = place / x->dim[2] / x->dim[1];
+        mean_pool_span is = mean_pool_windows(a, place / x->dim[2] % x->dim[1], y->dim[1]);
+        mean_pool_span js = mean_pool_windows(a, place % x->dim[2], y->dim[2]);
+        double sum = 0;
+        for (int64_t i = is.begin; i < is.end; i++)
+            for (int64_t j = js.begin; j < js.end; j++)
+                sum += reference_get(&c->in[0],
+                                     ((b * y->dim[1] + i) * y->dim[2] + j) * channels + at % channels) /
+                       (double)(mean_pool_span_size(mean_pool_window(a, i, x->dim[1])) *
+                                mean_pool_span_size(mean_pool_window(a, j, x->dim[2])));
+        reference_set(&c->out[0], at, sum);
+    }
 }
 
 /* ---- vectors over channels ---- */
