@@ -1,6 +1,6 @@
 /* Training by the library as `snug train` does it, one step at a time:
  *
- *     bench-step MODEL BATCH CONTEXT MEMORY CLIP THREADS DATA [TECHNIQUE=SETTING ...]
+ *     bench-step MODEL BATCH CONTEXT MEMORY CLIP THREADS DATA [device=NAME] [TECHNIQUE=SETTING ...]
  *
  * DATA -: random numbers. MEMORY in bytes, 0: unlimited. CLIP 0: off. Dropout is off. Prints "ready" with the
  * predicted seconds of a step and the predicted peak, and then makes one step for each line, answered by its
@@ -54,11 +54,12 @@ static status train(const setup_options *o) {
     return result;
 }
 
-/* "precision=bf16" into the pass of that name. */
+/* "precision=bf16" into the pass of that name, "device=cuda" into the device. */
 static bool choose(setup_options *o, char *word) {
     char *setting = strchr(word, '=');
     if (!setting) return false;
     *setting++ = 0;
+    if (strcmp(word, "device") == 0) return o->device = setting, true;
     char option[PASS_OPTION_BYTES];
     for (int i = 0; pass_table[i]; i++)
         if (strcmp(pass_option(pass_table[i], option), word) == 0) return o->passes[i] = setting, true;
@@ -67,7 +68,8 @@ static bool choose(setup_options *o, char *word) {
 
 int main(int count, char **arguments) {
     if (count < 8) {
-        fputs("usage: bench-step MODEL BATCH CONTEXT MEMORY CLIP THREADS DATA [TECHNIQUE=SETTING ...]\n",
+        fputs("usage: bench-step MODEL BATCH CONTEXT MEMORY CLIP THREADS DATA [device=NAME] "
+              "[TECHNIQUE=SETTING ...]\n",
               stderr);
         return 2;
     }

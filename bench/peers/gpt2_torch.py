@@ -4,7 +4,8 @@
 
 f32, AdamW over all weights, no dropout, tied embeddings, the whole batch's logits. Attention is the library's fused
 one where it has one, else written out. TORCH_THREADS: threads. TORCH_TUNED=1: the fused AdamW where there is one.
-TORCH_AUTOCAST=1: forward under autocast to bf16. TORCH_COMPILE=1: compiled."""
+TORCH_AUTOCAST=1: forward under autocast to bf16. TORCH_COMPILE=1: compiled. TORCH_DEVICE=cuda: on a GPU, where f32 is
+multiplied as f32."""
 
 import os
 import sys
@@ -16,6 +17,7 @@ from torch import nn
 
 LAYERS, HEADS, CHANNELS, VOCABULARY, BATCH, CONTEXT = (int(word) for word in sys.argv[1:7])
 CLIP = float(sys.argv[7]) if len(sys.argv) > 7 else 1.0
+DEVICE = os.environ.get("TORCH_DEVICE", "cpu")
 
 
 class Block(nn.Module):
@@ -76,15 +78,15 @@ def optimizer_of(model):
 def main():
     torch.set_num_threads(int(os.environ.get("TORCH_THREADS", "2")))
     torch.manual_seed(1)
-    model = Gpt2()
+    model = Gpt2().to(DEVICE)
     optimizer = optimizer_of(model)
     call = torch.compile(model) if os.environ.get("TORCH_COMPILE") else model
     autocast = bool(os.environ.get("TORCH_AUTOCAST"))
     print("ready", torch.__version__, flush=True)
     for _ in sys.stdin:
-        ids = torch.randint(VOCABULARY, (BATCH, CONTEXT + 1))
+        ids = torch.randint(VOCABULARY, (BATCH, CONTEXT + 1)).to(DEVICE)
         begin = time.monotonic()
-        with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+        with torch.autocast(DEVICE, torch.bfloat16, enabled=autocast):
             loss = call(ids[:, :-1], ids[:, 1:])
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
