@@ -78,7 +78,9 @@ def report(o, page, case, data):
     for name, (seconds, mib) in result.items():
         peer = peers["f32" if "f32" in name else "bf16"]
         ms = median(seconds) * 1e3
-        ratios = (f"{median(seconds) / median(result[peer][0]):.2f}", f"{mib / result[peer][1]:.2f}") if peer else ("", "")
+        ratios = "", ""
+        if peer:
+            ratios = f"{median(seconds) / median(result[peer][0]):.2f}", f"{mib / result[peer][1]:.2f}"
         page.row(name, f"{ms:,.1f}", f"{batch * context / ms * 1e3:,.0f}", f"{mib:,}",
                  f"{predicted[name] * 1e3:,.1f}" if name in predicted else "", *ratios)
 
