@@ -58,6 +58,14 @@ device_parts device_gpu_reserve(const device_gpu *g) {
     return (device_parts){ .context = g->context[2], .code = 128u << 20, .handles = 8u << 20 };
 }
 
+/* On an H200 nothing came later, and handles are streams and events, those that time kernels too. */
+device_parts device_gpu_reserve_seen(const device_parts *seen) {
+    const uint64_t mib = 1 << 20;
+    return (device_parts){ .context = units_align(seen->context + 8 * mib, 32 * mib),
+                           .code = units_align(seen->code + 8 * mib, 16 * mib),
+                           .handles = units_align(seen->handles + 4 * mib, 8 * mib) };
+}
+
 uint64_t device_gpu_driver(void) { return 512u << 20; }
 
 const char *device_gpu_text(const device_gpu *g, char text[DEVICE_GPU_TEXT_BYTES]) {

@@ -19,6 +19,10 @@ device_rates device_gpu_rates(const device_gpu *g, int threads);
 /* The most that a process takes there beside its pools. */
 device_parts device_gpu_reserve(const device_gpu *g);
 
+/* The same of a GPU that is here, and what the process took of it was `seen` when it was opened: that much,
+ * and room for what comes later. In steps, so that processes that saw somewhat more or less have one plan. */
+device_parts device_gpu_reserve_seen(const device_parts *seen);
+
 /* What its driver takes of the host's memory: a guess until it was measured, and above what small programs
  * were seen to take. */
 uint64_t device_gpu_driver(void);

@@ -251,6 +251,23 @@ static void nothing_runs_elsewhere(void **state) {
     expect_refused(device_elsewhere_plan(&old, &at), "no kernels for capability 7.0; they begin at 7.5");
 }
 
+/* What an H200 was seen to take, and somewhat more: one plan, which leaves room, and not much. */
+static void what_was_seen_is_reserved_in_steps(void **state) {
+    (void)state;
+    device_parts seen = { .context = 567869440, .code = 0, .handles = 2 * MIB };
+    device_parts first = device_gpu_reserve_seen(&seen);
+    assert_int_equal(first.context % (32 * MIB), 0);
+    assert_true(first.context >= seen.context + 8 * MIB && first.code >= 8 * MIB);
+    assert_true(first.handles >= seen.handles + 4 * MIB);
+    assert_true(device_parts_sum(&first) <= device_parts_sum(&seen) + 72 * MIB);
+    seen.context += 4 * MIB, seen.code += 2 * MIB, seen.handles += 1 * MIB;
+    device_parts again = device_gpu_reserve_seen(&seen);
+    assert_memory_equal(&first, &again, sizeof first);
+    seen.context += 32 * MIB;
+    again = device_gpu_reserve_seen(&seen);
+    assert_int_equal(again.context, first.context + 32 * MIB);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(a_run_there_has_the_plan_s_bytes),
                                         cmocka_unit_test_teardown(parts_are_held_and_do_not_move, be_usual),
@@ -258,7 +275,8 @@ int main(void) {
                                         cmocka_unit_test_teardown(what_others_have_taken_is_refused,
                                                                   be_usual),
                                         cmocka_unit_test_teardown(another_gpu_is_refused, be_usual),
-                                        cmocka_unit_test(nothing_runs_elsewhere) };
+                                        cmocka_unit_test(nothing_runs_elsewhere),
+                                        cmocka_unit_test(what_was_seen_is_reserved_in_steps) };
     return cmocka_run_group_tests_name("plans for GPUs elsewhere and runs on an emulated one", tests,
                                        make_data, scratch_close);
 }

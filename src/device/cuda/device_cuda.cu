@@ -12,12 +12,13 @@
 #include <cuda_runtime.h>
 
 extern "C" {
+#include "base/units.h"
 #include "device/device_gpu.h"
 }
 #include "device/cuda/gpu.h"
 #include "device/cuda/parts_cuda.h"
 
-enum { FEW_EVENTS = 64 };
+enum { FEW_EVENTS = 64, HOST_PAGE = 4096 };
 
 struct cuda_gpu {
     int number;
@@ -67,7 +68,6 @@ static void describe(int count) {
     d->capability = (uint32_t)(g.is.major * 10 + g.is.minor);
     d->multiprocessors = g.is.multiProcessorCount, d->threads = g.is.maxThreadsPerMultiProcessor;
     d->memory = g.is.totalGlobalMem;
-    device_gpu_context(d->multiprocessors, d->threads, d->context);
     d->f32 = 2e3 * lanes_of(g.is.major, g.is.minor) * d->multiprocessors * attribute(cudaDevAttrClockRate);
     d->bandwidth =
         2e3 * attribute(cudaDevAttrMemoryClockRate) * attribute(cudaDevAttrGlobalMemoryBusWidth) / 8;
@@ -178,10 +178,10 @@ static void close_pool(const device *, device_pool *p) {
     *p = {};
 }
 
-/* The driver pins what it allocates, and zeroing it makes it resident. */
+/* The driver pins what it allocates, in whole pages, and zeroing it makes it resident. */
 static status open_host(const device *, device_pool *p, uint64_t bytes) {
     *p = {};
-    uint64_t size = bytes ? bytes : 1, available = device_available();
+    uint64_t size = units_align(bytes ? bytes : 1, HOST_PAGE), available = device_available();
     if (size > available)
         return status_set(STATUS_NO_FIT, "the machine has %llu bytes of memory left, and its pool takes %llu",
                           (unsigned long long)available, (unsigned long long)size);
@@ -306,14 +306,7 @@ static device_parts beside(const device *) {
     return start() ? cuda_parts_now(&g.parts, g.pool_bytes) : device_parts{};
 }
 
-/* That of its kind, and never less than what was seen: a plan that is made here is not refused here. */
-static device_parts reserve(const device *) {
-    device_parts r = device_gpu_reserve(&g.gpu);
-    if (g.parts.context > r.context) r.context = g.parts.context;
-    if (g.parts.code > r.code) r.code = g.parts.code;
-    if (g.parts.handles > r.handles) r.handles = g.parts.handles;
-    return r;
-}
+static device_parts reserve(const device *) { return device_gpu_reserve_seen(&g.parts); }
 
 /* Some of it comes with the first kernels and copies. */
 static uint64_t driver(const device *) {
