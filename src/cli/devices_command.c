@@ -8,6 +8,7 @@
 #include "base/units.h"
 #include "cli/cli.h"
 #include "device/device_file.h"
+#include "device/device_gpu.h"
 #include "io/json.h"
 #include "lower/measure.h"
 #include "run/rates.h"
@@ -63,6 +64,8 @@ static status measure(output *people, int threads, const char *folder) {
 
 /* ---- showing ---- */
 
+enum { GPU_WHY_BYTES = 256 };
+
 static void print_sets(output *out) {
     text t = { 0 };
     for (int set = 0; set < INSTRUCTION_SETS; set++)
@@ -108,6 +111,46 @@ static void print(output *out, int threads, const device_rates *r) {
                1e-9 * r->file_written);
 }
 
+/* The GPU that --device cuda would take. NULL, and `why`: there is none. */
+static const device *gpu_here(char why[GPU_WHY_BYTES]) {
+    const device *gpu = NULL;
+    if (device_find("cuda", &gpu) == STATUS_OK) return gpu;
+    const char *said = strstr(status_message(), ": "); /* behind "--device cuda" */
+    snprintf(why, GPU_WHY_BYTES, "%s", said ? said + 2 : status_message());
+    return NULL;
+}
+
+static void print_gpu(output *out, const device *gpu, const char *why) {
+    if (!gpu) {
+        output_add(out, "GPU         none: %s\n", why);
+        return;
+    }
+    char is[DEVICE_GPU_TEXT_BYTES], bytes[UNITS_TEXT_BYTES];
+    device_rates r = gpu->rates(gpu, 1);
+    output_add(out, "GPU         %s: %s, %s free\n", gpu->gpu->title, device_gpu_text(gpu->gpu, is),
+               units_bytes_text(gpu->available(gpu), bytes));
+    if (gpu->gpu->chosen[0]) output_add(out, "  this is   %s\n", gpu->gpu->chosen);
+    output_add(out, "  rates     %s\n", r.source);
+    output_add(out, "  products  %.0f GFLOP/s, %.0f GB/s of memory, %.1f to and from the host\n",
+               1e-9 * r.flops[WORK_PRODUCTS], 1e-9 * r.bandwidth, 1e-9 * r.copied);
+}
+
+static void put_gpu(json_writer *w, const device *gpu, const char *why) {
+    if (!gpu) {
+        json_put_null(w, "gpu");
+        json_put_string(w, "no_gpu", why);
+        return;
+    }
+    json_begin_object(w, "gpu");
+    json_put_string(w, "name", gpu->gpu->title);
+    json_put_number(w, "capability", gpu->gpu->capability / 10.0);
+    json_put_integer(w, "multiprocessors", gpu->gpu->multiprocessors);
+    json_put_unsigned(w, "memory_bytes", gpu->gpu->memory);
+    json_put_unsigned(w, "free_bytes", gpu->available(gpu));
+    json_end_object(w);
+    json_put_null(w, "no_gpu");
+}
+
 static void put_rates(json_writer *w, const device_rates *r) {
     json_begin_object(w, "rates");
     json_put_string(w, "source", r->source);
@@ -132,7 +175,7 @@ static void put_rates(json_writer *w, const device_rates *r) {
     json_end_object(w);
 }
 
-static void print_json(output *out, int threads, const device_rates *r) {
+static void print_json(output *out, int threads, const device_rates *r, const device *gpu, const char *why) {
     char name[DEVICE_NAME_BYTES];
     text t = { 0 };
     json_writer w = { .out = &t, .lines = true };
@@ -146,6 +189,7 @@ static void print_json(output *out, int threads, const device_rates *r) {
     json_put_unsigned(&w, "cache_bytes", (uint64_t)r->cache_bytes);
     json_put_integer(&w, "threads", threads);
     put_rates(&w, r);
+    put_gpu(&w, gpu, why);
     json_end_object(&w);
     text_add(&t, "\n");
     output_text(out, &t);
@@ -155,7 +199,9 @@ status cli_devices(const options *o, cli_streams *streams) {
     int threads = o->run.threads ? (int)o->run.threads : threads_available();
     if (o->measure) TRY(measure(&streams->people, threads, o->run.folder));
     device_rates r = rates_find(o->measure ? RATES_KNOWN : o->run.rates, device_default(), threads);
-    if (streams->people.file) print(&streams->people, threads, &r);
-    if (o->json) print_json(&streams->result, threads, &r);
+    char why[GPU_WHY_BYTES] = "";
+    const device *gpu = gpu_here(why);
+    if (streams->people.file) print(&streams->people, threads, &r), print_gpu(&streams->people, gpu, why);
+    if (o->json) print_json(&streams->result, threads, &r, gpu, why);
     return STATUS_OK;
 }

@@ -480,6 +480,11 @@ static void devices_and_the_rates_in_use(void **state) {
     const char *processor;
     assert_int_equal(json_get_integer(d.root, "memory_bytes", 1 << 20, INT64_MAX, &bytes), STATUS_OK);
     assert_int_equal(json_get_string(d.root, "processor", &processor), STATUS_OK);
+#ifndef SNUG_CUDA_DEVICE
+    const char *why;
+    assert_int_equal(json_get_string(d.root, "no_gpu", &why), STATUS_OK);
+    assert_true(strncmp(why, "this snug is built for the CPU only", 35) == 0);
+#endif
     json_close(&d);
     command_free(&r);
     expect_rates("plan tiny --rates known", "predicted, with rates of the built-in table");
