@@ -232,7 +232,8 @@ const cli_command cli_commands[] = {
       .run = cli_devices,
       .brief = "what is here, what is free, and the rates that predictions use",
       .about =
-          "Says which processor and GPU and how much memory there is, and the rates behind every predicted second. "
+          "Says which processor and GPU and how much memory there is, and the rates behind every predicted "
+          "second. "
           "Without --measure they come from half a second of measuring, once. Results never depend on rates.",
       .examples = { { "snug devices --measure", "once for each machine, while nothing else runs" },
                     { "snug devices --json | jq .free_bytes", "for programs" } } },
