@@ -28,15 +28,16 @@ static double cache_of(const device_gpu *g) {
                               : 1024 * least[i].kib * (g->multiprocessors ? g->multiprocessors : 16);
 }
 
-/* Which part of a peak our kernels reach is a guess until it has been measured on hardware. Numbers of 16
- * bits are multiplied in f32, so they have its rate. */
+/* Which part of a peak our kernels reach, as an H200 was seen to take for gpt2 (bench/results/gpu_step.md).
+ * Numbers of 16 bits are multiplied in f32, so they have its rate. */
 device_rates device_gpu_rates(const device_gpu *g, int threads) {
     const char *title =
         strncmp(g->title, "A ", 2) == 0 ? g->title + 2 : g->title; /* "the slice 1g.10gb of …" */
-    const double call = 3e-6, link = 2e10;                         /* where nobody said them */
+    const double call = 4e-6, link = 2e10;                         /* where nobody said them */
     device_rates r = device_rates_default(threads);
     for (int k = 0; k < WORK_KINDS; k++) r.flops[k] = 0.3 * g->f32;
-    r.flops[WORK_PRODUCTS] = r.flops[WORK_PRODUCTS_HALF] = 0.5 * g->f32;
+    r.flops[WORK_PRODUCTS] = r.flops[WORK_PRODUCTS_HALF] = 0.15 * g->f32;
+    r.flops[WORK_ATTENTION] = r.flops[WORK_ATTENTION_HALF] = 0.12 * g->f32;
     r.draws = 0.05 * g->f32;
     r.cached = 3 * g->bandwidth;
     r.moved = r.fetched = r.bandwidth = 0.85 * g->bandwidth;
