@@ -27,7 +27,7 @@ enum {
     MATMUL_MAX_COLUMNS = 32,
     MATMUL_PAIRS_ROWS = 32,  /* nor one on pairs, whose panels are filled up to a multiple of */
     MATMUL_PAIRS_FILL = 32,  /* so many depths at most */
-    MATMUL_STREAM_ROWS = 16, /* up to so many rows, b is read where it lies */
+    MATMUL_STREAM_ROWS = 32, /* up to so many rows, b is read where it lies */
 };
 
 /* ---- packing ---- */

@@ -10,7 +10,8 @@
 
 enum {
     PANEL = MATMUL_MAX_COLUMNS,
-    MAX_COLUMNS = 1024,     /* of a range: bounds the scratch */
+    MAX_COLUMNS = 1024,     /* of a range of up to MAX_COLUMNS_ROWS rows, of more in proportion fewer: */
+    MAX_COLUMNS_ROWS = 16,  /* bounds the scratch, and sums stay in the second cache */
     MOST_SEQUENTIAL = 8192, /* columns of a b that is read from end to end: their sums stay in a cache */
     MOST_SUMS = 1 << 18     /* of all slices and rows together */
 };
@@ -20,7 +21,7 @@ bool matmul_may_stream(const matmul_problem *p) {
 }
 
 int64_t matmul_stream_width(int64_t rows) {
-    static const int64_t widths[] = { 1, 2, 3, 4, 6, 8, 12, MATMUL_STREAM_ROWS };
+    static const int64_t widths[] = { 1, 2, 3, 4, 6, 8, 12, 16, 24, MATMUL_STREAM_ROWS };
     int i = 0;
     while (widths[i] < rows) i++;
     return widths[i];
@@ -40,12 +41,13 @@ static int64_t align_floats(int64_t n) { return (n + 15) & ~(int64_t)15; }
 
 /* The longest range. */
 static int64_t range_most(const matmul_problem *p) {
-    return least(MAX_COLUMNS, divide_up(p->columns, PANEL) * PANEL);
+    int64_t sums = MAX_COLUMNS * MAX_COLUMNS_ROWS, rows = most(MAX_COLUMNS_ROWS, matmul_stream_width(p->rows));
+    return least(sums / rows / PANEL * PANEL, divide_up(p->columns, PANEL) * PANEL);
 }
 
 /* Even shares of the threads, and some of them, so that who is held up has less to do. */
 static int64_t range_of(const matmul_problem *p, int threads) {
-    int64_t panels = divide_up(p->columns, PANEL), ranges = divide_up(panels, MAX_COLUMNS / PANEL);
+    int64_t panels = divide_up(p->columns, PANEL), ranges = divide_up(panels, range_most(p) / PANEL);
     while (ranges % threads != 0 && ranges < 6 * threads) ranges++;
     return least(range_most(p), divide_up(panels, ranges) * PANEL);
 }

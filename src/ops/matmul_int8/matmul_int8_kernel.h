@@ -137,7 +137,7 @@ typedef struct {
 } matmul_int8_problem;
 
 /* The same of at most MATMUL_INT8_STREAM_ROWS rows with stored codes that have scales. */
-enum { MATMUL_INT8_STREAM_ROWS = 16 };
+enum { MATMUL_INT8_STREAM_ROWS = 32 };
 uint64_t matmul_int8_stream_scratch(const matmul_int8_problem *p, int threads);
 void matmul_int8_stream_run(const matmul_int8_problem *p, void *scratch);
 
