@@ -128,7 +128,7 @@ static void check_rows(const product *p, int64_t rows, const void *should, const
 }
 
 static void check_kernel(const matmul_kernel *k, int type, int64_t columns, int64_t depth, bool tb) {
-    static const int64_t rows[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 16 };
+    static const int64_t rows[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 16, 17, 24, 25, MATMUL_STREAM_ROWS };
     product p = product_new(type, columns, depth, tb);
     char what[128];
     matmul_kernel_choose(k);

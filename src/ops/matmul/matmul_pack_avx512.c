@@ -74,12 +74,14 @@ TARGET static inline __attribute__((always_inline)) void pack_square(const void 
     }
 }
 
-/* The squares that lie side by side at one depth, so that the panel is written in order. */
+/* The squares that lie side by side at one depth, so that the panel is written in order. Only where there is
+ * one of them may it write beyond the panel's lines: else the next row's first lines have been written
+ * already. */
 TARGET static inline __attribute__((always_inline)) void
 pack_squares(const void *const *row, int64_t depth, int64_t width, const dtype type, float *panel) {
     for (int64_t p = 0; p < depth; p += VECTOR, panel += VECTOR * width)
         for (int64_t line = 0; line < width; line += VECTOR)
-            if (p + VECTOR < depth && width >= NARROW)
+            if (p + VECTOR < depth && width >= NARROW && (width < VECTOR || line + VECTOR <= width))
                 pack_square(row + line, p, VECTOR, VECTOR, false, width, type, panel + line);
             else
                 pack_square(row + line, p, depth - p < VECTOR ? depth - p : VECTOR, width - line, true, width,
