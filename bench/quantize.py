@@ -3,7 +3,7 @@
 
     bench/quantize.py [--build build] [--steps 500] [--more 200] [--seeds 1,2,3] [--out bench/results/quantize.md]
 
-char-small, from each seed with and without --qat int8, at the same learning rate; then `snug quantize` in both modes:
+char-small, from each seed with and without --qat int8, at the same learning rate; then `snug quantize` in all modes:
 validation loss before and after. Models of this size have no outliers, which are what quantizing large ones suffers
 from. So the plain model is given some, without changing what it computes: eight channels of each norm times 64, the
 rows of the product behind it that they meet divided by 64. It is trained on from there, again with and without."""
@@ -19,6 +19,8 @@ import tempfile
 
 from measure import Page, options, text_file
 
+MODES = {"dynamic": "int8", "static": "int8:static", "dynamic, embeddings too": "int8:all",
+         "static, embeddings too": "int8:static:all"}
 OUTLIERS, TIMES = 8, 64.0
 BEHIND = {"ln_1": "attn.c_attn", "ln_2": "mlp.c_fc"}
 
@@ -40,8 +42,8 @@ def quantized(o, data, model, mode, folder):
     """Validation loss before and after."""
     out = os.path.join(folder, "quantized")
     shutil.rmtree(out, ignore_errors=True)
-    calibrate = ["--calibrate", data] if mode == "static" else []
-    said = json.loads(run(o, "quantize", model, "--to", "int8", "--mode", mode, *calibrate, "--data", data,
+    calibrate = ["--calibrate", data] if "static" in mode else []
+    said = json.loads(run(o, "quantize", model, "--to", MODES[mode], *calibrate, "--data", data,
                           "--eval-samples", 400, "--out", out, "--json", "--quiet"))
     return said["loss_before"], said["loss_after"]
 
@@ -75,7 +77,7 @@ def give_outliers(model, out):
 
 
 def add_rows(o, page, name, data, models, folder):
-    for mode in ("dynamic", "static"):
+    for mode in MODES:
         pairs = [quantized(o, data, model, mode, folder) for model in models]
         before, after = (sum(p[i] for p in pairs) / len(pairs) for i in range(2))
         page.row(name, mode, f"{before:.4f}", f"{after:.4f}", f"{(after / before - 1) * 100:+.3f} %",

@@ -209,6 +209,7 @@ const cli_command cli_commands[] = {
       .examples = { { "snug quantize model --to int8 --data book.txt --out small", "a scale for each token" },
                     { "snug quantize model --to int8:static --calibrate book.txt --out small",
                       "stored scales" },
+                    { "snug quantize model --to int8:all --out smaller", "embeddings as well" },
                     { "snug generate small --prompt 'You may'", "" } } },
     { .command = COMMAND_EXPORT,
       .name = "export",

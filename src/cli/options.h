@@ -110,9 +110,15 @@ typedef struct {
     double temperature, top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty;
     int64_t profile_steps; /* profile: */
     const char *trace;
-    enum { PRODUCTS_AUTO, PRODUCTS_F32, PRODUCTS_BF16, PRODUCTS_F16 } products;     /* generate, serve */
-    const char *adapter;                                                            /* generate, merge: */
-    enum { QUANTIZE_TO_UNSAID = -1, QUANTIZE_TO_INT8, QUANTIZE_TO_INT8_STATIC } to; /* quantize: */
+    enum { PRODUCTS_AUTO, PRODUCTS_F32, PRODUCTS_BF16, PRODUCTS_F16 } products; /* generate, serve */
+    const char *adapter;                                                        /* generate, merge: */
+    enum {
+        QUANTIZE_TO_UNSAID = -1,
+        QUANTIZE_TO_INT8,
+        QUANTIZE_TO_INT8_STATIC,
+        QUANTIZE_TO_INT8_ALL,
+        QUANTIZE_TO_INT8_STATIC_ALL
+    } to; /* quantize: */
     enum { QUANTIZE_AS_TO, QUANTIZE_DYNAMIC, QUANTIZE_STATIC } mode;
     const char *calibrate;
     enum { EXPORT_TO_UNSAID = -1, EXPORT_TO_GGUF } export_to; /* export: */

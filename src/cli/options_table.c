@@ -140,10 +140,12 @@ static const option rows[] = {
       .group = GROUP_MODEL,
       .commands = COMMAND_QUANTIZE,
       .offset = FIELD(to),
-      .words = "int8, int8:static",
+      .words = "int8, int8:static, int8:all, int8:static:all",
       .fallback = "", /* it must be said */
-      .help = "what the weights of products become; what they are given is quantized with a scale for each "
-              "token as it comes, or, static, with one found beforehand" },
+      .help =
+          "what the weights of products become, or of all: embeddings too, and projections tied to one; "
+          "what they are given is quantized with a scale for each token as it comes, or, static, with one "
+          "found beforehand" },
     { .name = "mode",
       .hint = "MODE",
       .kind = OPTION_CHOICE,

@@ -9,7 +9,12 @@
 #include "quantize/quantize.h"
 
 static bool is_static(const options *o) {
-    return o->to == QUANTIZE_TO_INT8_STATIC || o->mode == QUANTIZE_STATIC;
+    return o->to == QUANTIZE_TO_INT8_STATIC || o->to == QUANTIZE_TO_INT8_STATIC_ALL ||
+           o->mode == QUANTIZE_STATIC;
+}
+
+static bool is_all(const options *o) {
+    return o->to == QUANTIZE_TO_INT8_ALL || o->to == QUANTIZE_TO_INT8_STATIC_ALL;
 }
 
 static status check(const options *o) {
@@ -17,8 +22,9 @@ static status check(const options *o) {
         return status_set(STATUS_INVALID, "quantize wants --out DIR, where the quantized model is to go");
     if (o->to == QUANTIZE_TO_UNSAID)
         return status_set(STATUS_INVALID,
-                          "quantize wants --to int8 or --to int8:static, what weights are to become");
-    if (o->to == QUANTIZE_TO_INT8_STATIC && o->mode == QUANTIZE_DYNAMIC)
+                          "quantize wants --to int8 or --to int8:static, what weights are to become; with "
+                          ":all behind it embeddings too");
+    if (is_static(o) && o->mode == QUANTIZE_DYNAMIC)
         return status_set(STATUS_INVALID, "--to int8:static and --mode dynamic contradict each other; leave "
                                           "--mode out");
     if (is_static(o) && !o->calibrate)
@@ -84,6 +90,7 @@ status cli_quantize(const options *o, cli_streams *streams) {
     TRY(quantize_run(&(quantize_options){ .directory = o->subject,
                                           .out = o->run.out,
                                           .is_static = is_static(o),
+                                          .all = is_all(o),
                                           .calibrate = o->calibrate,
                                           .run = o->run },
                      &r));

@@ -57,10 +57,14 @@ static status check_places(const quantize_options *o) {
 }
 
 static status find_pass(quantizing *q) {
+    static const char *const settings[2][2] = { { "int8", "int8:all" },
+                                                { "int8:static", "int8:static:all" } };
+    const quantize_options *o = q->options;
     for (q->number = 0; pass_table[q->number]; q->number++)
         if (pass_stores(pass_table[q->number])) {
             q->pass = pass_table[q->number];
-            return q->pass->parse(q->options->is_static ? "int8:static" : "int8", &q->setting);
+            q->result->setting = settings[o->is_static][o->all];
+            return q->pass->parse(q->result->setting, &q->setting);
         }
     return status_set(STATUS_FAILED, "this program was built without quantization");
 }
@@ -304,7 +308,6 @@ static status quantize(quantizing *q) {
         r->calibrated = found.samples;
     }
     TRY(write_all(q));
-    r->setting = o->is_static ? "int8:static" : "int8";
     return r->evaluated ? measure_loss(q, o->out, &r->loss_after) : STATUS_OK;
 }
 

@@ -12,6 +12,7 @@
 typedef struct {
     const char *directory, *out;
     bool is_static;        /* one stored scale for what a product is given, not one for each token */
+    bool all;              /* tables of embeddings too, and projections tied to them */
     const char *calibrate; /* text that those scales come from: all but its last tenth */
     /* Of it: data, eval_data, data_kind, context, eval_batch, eval_samples, memory, memory_auto, threads.
      * Without data the last tenth of `calibrate` validates; without either nothing does. */

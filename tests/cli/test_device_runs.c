@@ -102,6 +102,9 @@ static void codes_are_those_of_the_cpu(void **state) {
     command_shell("cmp codes-here/model.safetensors codes-there/model.safetensors");
     assert_same_part("generate codes-here --prompt the --tokens 6 --seed 3 --json --quiet",
                      "\"text\":", "\"seconds_prompt\"");
+    command_expect(0, "quantize whole --to int8:all --out codes-all --device cpu");
+    assert_same_part("generate codes-all --prompt the --tokens 6 --seed 3 --json --quiet",
+                     "\"text\":", "\"seconds_prompt\"");
 }
 
 /* ---- memory and waiting ---- */

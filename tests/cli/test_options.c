@@ -402,7 +402,7 @@ static void bash_completes(void **state) {
     bash_offers("snug explain-oom log --for mixtral-8x7", "mixtral-8x7b");
     write_text("mine.yaml", "");
     bash_offers("snug estimate 7B --device mi", "mine.yaml");
-    bash_offers("snug quantize model --to int8", "int8 int8:static");
+    bash_offers("snug quantize model --to int8", "int8 int8:static int8:all int8:static:all");
     bash_offers("snug export model --dtype q", "q8_0");
 }
 

@@ -218,6 +218,43 @@ static void they_generate(void **state) {
     }
 }
 
+/* With :all one table of codes serves the embedding and the projection tied to it. */
+static void embeddings_become_codes_as_well(void **state) {
+    (void)state;
+    static const char *const forms[2][3] = { { "int8:all", "--data text", "all" },
+                                             { "int8:static:all", "--calibrate text", "static-all" } };
+    uint64_t plain_bytes, some_bytes, bytes;
+    double plain = loss_of("model", &plain_bytes);
+    loss_of("dynamic", &some_bytes);
+    for (int i = 0; i < 2; i++) {
+        char line[200];
+        safetensors before, after;
+        snprintf(line, sizeof line, "quantize model --to %s %s --out %s --quiet", forms[i][0], forms[i][1],
+                 forms[i][2]);
+        command_expect(0, line);
+        assert_int_equal(safetensors_open("model", &before), STATUS_OK);
+        assert_int_equal(safetensors_open(forms[i][2], &after), STATUS_OK);
+        check_codes(&before, &after, "transformer.wte.weight", true);
+        check_codes(&before, &after, "transformer.h.0.attn.c_attn.weight", false);
+        assert_string_equal(safetensors_find(&after, "transformer.wpe.weight")->dtype, "F32");
+        assert_int_equal(safetensors_find(&after, "transformer.wte.input_scale") != NULL, i);
+        safetensors_close(&before), safetensors_close(&after);
+        double loss = loss_of(forms[i][2], &bytes);
+        if (!(fabs(loss / plain - 1) < 1e-2) || loss == plain)
+            fail_msg("%s: %g, not %g", forms[i][0], loss, plain);
+        assert_true(bytes < some_bytes && bytes < plain_bytes * 4 / 10);
+        snprintf(line, sizeof line, "generate %s --tokens 24 --seed 3 --quiet --json --prompt the --prompt x",
+                 forms[i][2]);
+        char *few = first_text(line);
+        char *many = first_text(strcat(line, " --prompt a --prompt b --prompt c --prompt d --threads 1"));
+        assert_string_equal(few, many);
+        free(few), free(many);
+    }
+    assert_true(command_says("train all --data text --out never --lora rank=2,base=int8", 2,
+                             "the weights in all are stored as int8:all, for generating and --eval-only"));
+    assert_true(command_says("quantize all --to int8 --out never", 2, "all is quantized already (int8:all)"));
+}
+
 static void a_budget_holds(void **state) {
     (void)state;
     static const char *const forms[] = { "--data text", "--mode static --calibrate text", "" };
@@ -490,6 +527,7 @@ int main(void) {
         cmocka_unit_test(narrow_files_and_shards_do_as_well),
         cmocka_unit_test(the_loss_is_hardly_another),
         cmocka_unit_test(they_generate),
+        cmocka_unit_test(embeddings_become_codes_as_well),
         cmocka_unit_test(weights_may_lie_the_other_way),
         cmocka_unit_test(it_is_a_base_of_adapters),
         cmocka_unit_test(a_budget_holds),

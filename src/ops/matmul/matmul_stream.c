@@ -41,7 +41,8 @@ static int64_t align_floats(int64_t n) { return (n + 15) & ~(int64_t)15; }
 
 /* The longest range. */
 static int64_t range_most(const matmul_problem *p) {
-    int64_t sums = MAX_COLUMNS * MAX_COLUMNS_ROWS, rows = most(MAX_COLUMNS_ROWS, matmul_stream_width(p->rows));
+    int64_t sums = MAX_COLUMNS * MAX_COLUMNS_ROWS,
+            rows = most(MAX_COLUMNS_ROWS, matmul_stream_width(p->rows));
     return least(sums / rows / PANEL * PANEL, divide_up(p->columns, PANEL) * PANEL);
 }
 

@@ -1,6 +1,7 @@
 /* Post-training quantization: products with a weight of their own read it as codes of 8 bits, with a scale
  * for each of its outputs, and quantize what they multiply it with, token by token ("int8") or by one scale
- * that was found beforehand and is stored beside the weight ("int8:static"). For models that are trained:
+ * that was found beforehand and is stored beside the weight ("int8:static"). With ":all" behind it embeddings
+ * read rows of codes, and projections tied to one multiply by the same codes. For models that are trained:
  * files of such weights name the setting, and evaluating and generating use it.
  *
  * "calibrate" leaves products as they are and notes the largest value that each of them is given, from which
@@ -13,23 +14,35 @@
 #include "base/memory.h"
 #include "ir/op.h"
 #include "ir/rewrite.h"
+#include "ops/embedding/embedding.h"
+#include "ops/embedding_coded/embedding_coded.h"
 #include "ops/largest/largest.h"
 #include "ops/matmul/matmul.h"
 #include "ops/matmul_int8/matmul_int8.h"
 #include "passes/linear.h"
 #include "passes/storing.h"
 
-enum { SETTING_MODE, MODE_DYNAMIC = 0, MODE_STATIC, MODE_CALIBRATE };
+enum { SETTING_MODE, SETTING_ALL, MODE_DYNAMIC = 0, MODE_STATIC, MODE_CALIBRATE };
 
 static status parse(const char *text, pass_setting *out) {
-    static const char *const words[] = { "int8", "int8:static", "calibrate" };
-    for (int i = 0; i <= MODE_CALIBRATE; i++) {
-        if (strcmp(text, words[i]) != 0) continue;
-        *out = (pass_setting){ .value = { i }, .class = i == MODE_CALIBRATE ? PASS_EXACT : PASS_LOSSY };
+    static const struct {
+        const char *word;
+        int64_t mode, all; /* all: tables of embeddings too */
+    } words[] = { { "int8", MODE_DYNAMIC, 0 },
+                  { "int8:static", MODE_STATIC, 0 },
+                  { "int8:all", MODE_DYNAMIC, 1 },
+                  { "int8:static:all", MODE_STATIC, 1 },
+                  { "calibrate", MODE_CALIBRATE, 1 } };
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (strcmp(text, words[i].word) != 0) continue;
+        *out = (pass_setting){ .value = { words[i].mode, words[i].all },
+                               .class = words[i].mode == MODE_CALIBRATE ? PASS_EXACT : PASS_LOSSY };
         strcpy(out->text, text);
         return STATUS_OK;
     }
-    return status_set(STATUS_INVALID, "--quantize: '%s' is none of off, int8 and int8:static", text);
+    return status_set(STATUS_INVALID,
+                      "--quantize: '%s' is none of off, int8, int8:static, int8:all and int8:static:all",
+                      text);
 }
 
 /* The files say it; the search has nothing to choose. */
@@ -122,18 +135,47 @@ static void observe_product(rewrite *r, node_id id, tensor_id weight) {
     largest_apply(r->out, mapped(r, n, MATMUL_A), found);
 }
 
-static status rewrite_all(const linear_products *l, int64_t mode, graph *out) {
+/* Embeddings and the projections tied to them have one table. */
+static void rewrite_embedding(rewrite *r, node_id id, tensor_id table) {
+    const graph *in = r->in;
+    const node *n = graph_node(in, id);
+    r->out->phase = (phase)n->phase, r->out->site = n->site;
+    tensor_id scales =
+        beside(r->out, graph_name(in, table), "weight_scale", graph_shape(in, table)->dim[0], ROLE_PARAMETER);
+    rewrite_made(r, id,
+                 embedding_coded_apply(r->out, mapped(r, n, 0), r->map[table], scales,
+                                       (dtype)graph_tensor(in, node_out(in, n, 0))->dtype));
+}
+
+static void rewrite_one(rewrite *r, const linear_products *l, node_id id, const pass_setting *s) {
+    int64_t mode = s->value[SETTING_MODE];
+    tensor_id table = s->value[SETTING_ALL] ? linear_table(l, id) : 0;
+    tensor_id weight = table ? table : linear_weight(l, id);
+    bool embeds = table && graph_node(l->g, id)->op == &op_embedding;
+    if (!weight || (embeds && mode == MODE_CALIBRATE))
+        rewrite_node(r, id);
+    else if (embeds)
+        rewrite_embedding(r, id, table);
+    else if (mode == MODE_CALIBRATE)
+        observe_product(r, id, weight);
+    else
+        rewrite_product(r, id, weight, mode == MODE_STATIC);
+}
+
+/* Before anything reads them. */
+static void retype_tables(rewrite *r, const linear_products *l) {
+    for (tensor_id t = 1; t < l->g->tensors.count; t++)
+        if (l->table[t]) {
+            rewrite_source_type(r, t, DTYPE_I8);
+            graph_tensor(r->out, r->map[t])->flags |= TENSOR_ROWS;
+        }
+}
+
+static status rewrite_all(const linear_products *l, const pass_setting *s, graph *out) {
     rewrite r;
     TRY(rewrite_open(&r, l->g, out));
-    for (node_id id = 1; id < l->g->nodes.count && !out->failed; id++) {
-        tensor_id weight = linear_weight(l, id);
-        if (!weight)
-            rewrite_node(&r, id);
-        else if (mode == MODE_CALIBRATE)
-            observe_product(&r, id, weight);
-        else
-            rewrite_product(&r, id, weight, mode == MODE_STATIC);
-    }
+    if (s->value[SETTING_ALL] && s->value[SETTING_MODE] != MODE_CALIBRATE) retype_tables(&r, l);
+    for (node_id id = 1; id < l->g->nodes.count && !out->failed; id++) rewrite_one(&r, l, id, s);
     return rewrite_close(&r);
 }
 
@@ -142,7 +184,7 @@ static status run(const graph *in, const pass_setting *s, const pass_context *c,
     (void)c;
     TRY(linear_open(in, &l));
     status result = s->value[SETTING_MODE] == MODE_CALIBRATE ? STATUS_OK : check_others(&l, s);
-    if (result == STATUS_OK) result = rewrite_all(&l, s->value[SETTING_MODE], out);
+    if (result == STATUS_OK) result = rewrite_all(&l, s, out);
     linear_close(&l);
     return result;
 }
@@ -151,7 +193,7 @@ static const pass_storing storing = { .key = "snug-int8" };
 
 const pass pass_quantize = { .name = "quantize",
                              .help = "a trained model's weights as codes of 8 bits: snug quantize",
-                             .values = "off, int8, int8:static",
+                             .values = "off, int8, int8:static, int8:all, int8:static:all",
                              .paper = "arXiv:1712.05877",
                              .class = PASS_LOSSY,
                              .stage = PASS_FORWARD,

@@ -1,0 +1,48 @@
+#include "ops/embedding/embedding_math.h"
+#include "ops/embedding_coded/embedding_coded.h"
+#include "ops/fast.h"
+#include "ops/reference.h"
+
+static void embedding_coded_reference(const op_call *c) {
+    const op_arg *ids = op_in(c, 0), *codes = op_in(c, 1), *scales = op_in(c, 2);
+    int64_t rows = codes->shape.dim[0], width = codes->shape.dim[1];
+    for (int64_t i = 0, n = shape_elements(&ids->shape); i < n; i++) {
+        int64_t row = embedding_row(((const int32_t *)ids->data)[i], rows);
+        for (int64_t j = 0; j < width; j++)
+            reference_set(&c->out[0], i * width + j,
+                          reference_get(scales, row) * reference_get(codes, row * width + j));
+    }
+}
+
+VECTOR_INLINE void decode_rows(const op_call *c, int64_t first, int64_t last, const dtype from,
+                               const dtype to) {
+    const int32_t *ids = c->in[0].data;
+    const float *scales = c->in[2].data;
+    int64_t rows = c->in[1].shape.dim[0], width = c->in[1].shape.dim[1];
+    (void)from;
+    for (int64_t i = first; i < last; i++) {
+        int64_t row = embedding_row(ids[i], rows);
+        const int8_t *codes = (const int8_t *)c->in[1].data + row * width;
+        void *y = (char *)c->out[0].data + i * width * fast_bytes(to);
+        float scale = scales[row];
+#pragma GCC ivdep
+        for (int64_t j = 0; j < width; j++) fast_put(y, j, scale * (float)codes[j], to);
+    }
+}
+
+FAST_TYPED(rows_f32, decode_rows, DTYPE_I8, DTYPE_F32)
+FAST_TYPED(rows_bf16, decode_rows, DTYPE_I8, DTYPE_BF16)
+
+static bool accepts(const op_call *c) {
+    return c->out[0].dtype == DTYPE_F32 || c->out[0].dtype == DTYPE_BF16;
+}
+
+static void embedding_coded_fast(const op_call *c) {
+    fast_for(c, shape_elements(&c->in[0].shape), fast_rows(c->in[1].shape.dim[1]),
+             c->out[0].dtype == DTYPE_F32 ? rows_f32 : rows_bf16);
+}
+
+const op_kernel embedding_coded_cpu[] = { { "embedding_coded_cpu_rows", accepts, NULL, embedding_coded_fast },
+                                          { "embedding_coded_reference", NULL, NULL,
+                                            embedding_coded_reference },
+                                          { 0 } };
