@@ -141,3 +141,9 @@ inline int atomicMax(int *at, int value) {
            !__atomic_compare_exchange_n(at, &before, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {}
     return before;
 }
+
+/* A GPU that is full soon, so that tests have large tiles too. */
+struct gpu_size {
+    unsigned multiprocessors, shared; /* shared: bytes of each */
+};
+inline gpu_size gpu_size_here() { return { 1, 100 << 10 }; }

@@ -6,6 +6,7 @@
  *   GPU_SHARED(type, name)                             the block's shared memory: there is no other way to it
  *   gpu_get4, gpu_set4                                 four floats in one access
  *   GPU_WIDE(type, at)                                 an address as one of `type`, more than one number wide
+ *   gpu_size_here()                                    of the GPU that launches go to, asked by the host
  *
  * A kernel's name stands in parentheses, as nvcc wants it: GPU_LAUNCH((f<float>), ...).
  * Launches are put on the lane of kernels, in order; arguments are copied when a launch is made. */
@@ -34,6 +35,16 @@ static __device__ __forceinline__ void gpu_get4(const float *at, float x[4]) {
 }
 static __device__ __forceinline__ void gpu_set4(float *at, const float x[4]) {
     *(float4 *)at = make_float4(x[0], x[1], x[2], x[3]);
+}
+struct gpu_size {
+    unsigned multiprocessors, shared; /* shared: bytes of each */
+};
+static inline gpu_size gpu_size_here(void) {
+    int gpu = 0, multiprocessors = 1, shared = 0;
+    cudaGetDevice(&gpu);
+    cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, gpu);
+    cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerMultiprocessor, gpu);
+    return { (unsigned)multiprocessors, (unsigned)shared };
 }
 #else
 #include "device/cuda/emulate.h"

@@ -32,20 +32,22 @@ struct adapter_matmul_end {
     }
 };
 
-__global__ void __launch_bounds__(GPU_BLOCK, 2)
+typedef matmul_medium tile;
+
+__global__ void __launch_bounds__(tile::THREADS, tile::BLOCKS)
     adapter_matmul_kernel(matmul_matrix a, matmul_matrix b, adapter_matmul_end e, matmul_extent n) {
-    int64_t first = (int64_t)blockIdx.y * MATMUL_TILE;
+    int64_t first = (int64_t)blockIdx.y * tile::ROWS;
     bool any = false;
-    for (int64_t row = first; row < first + MATMUL_TILE && row < n.rows; row++) any |= e.adapter[row] == e.k;
-    if (any) matmul_block(a, b, e, n, first, (int64_t)blockIdx.x * MATMUL_TILE);
+    for (int64_t row = first; row < first + tile::ROWS && row < n.rows; row++) any |= e.adapter[row] == e.k;
+    if (any) matmul_block<tile>(a, b, e, n, first, (int64_t)blockIdx.x * tile::COLUMNS);
 }
 
 static void product(const matmul_matrix &a, const matmul_matrix &b, const adapter_matmul_end &e,
                     const matmul_extent &n) {
     if (n.rows > 0 && n.columns > 0)
         GPU_LAUNCH((adapter_matmul_kernel),
-                   dim3(gpu_blocks(n.columns, MATMUL_TILE), gpu_blocks(n.rows, MATMUL_TILE)), GPU_BLOCK,
-                   MATMUL_SHARED, a, b, e, n);
+                   dim3(gpu_blocks(n.columns, tile::COLUMNS), gpu_blocks(n.rows, tile::ROWS)), tile::THREADS,
+                   tile::SHARED, a, b, e, n);
 }
 
 struct adapter_matmul_rest {
@@ -69,7 +71,7 @@ static void run(const op_call *c) {
         if (!p.rank) continue;
         adapter_matmul_end down = { adapter, (int32_t)k, false, false, p.scale, h, p.rank },
                            up = { adapter, (int32_t)k, true, false, 1, cuda_span_of(out), columns };
-        matmul_matrix of_h = { h, p.rank, 1, true, 0 };
+        matmul_matrix of_h = matmul_matrix_at(h, p.rank, false);
         product(matmul_matrix_of(x, false), matmul_matrix_of(op_in(c, (uint32_t)(3 + 2 * k)), false), down,
                 { rows, p.rank, in });
         product(of_h, matmul_matrix_of(op_in(c, (uint32_t)(4 + 2 * k)), false), up,

@@ -1,6 +1,6 @@
 /* Convolutions and their gradients as products of gathered rows, in the order of the plain product
- * (matmul_cuda.h): slices of MATMUL_SLICE numbers, each by one fused multiply-add; what lies outside of the
- * image is 0.
+ * (matmul_tile_cuda.h): slices of MATMUL_SLICE numbers, each by one fused multiply-add; what lies outside of
+ * the image is 0.
  *
  *   y    rows: places of y,   columns: outputs,       sums over (u, v, channel)
  *   dx   rows: places of x,   columns: channels,      sums over (u, v, output)
@@ -133,7 +133,7 @@ struct conv2d_one {
 /* Group g of the result begins `step` elements after the one before it. */
 template <class A, class B>
 static void conv2d_product(A a, B b, conv2d_end e, const matmul_extent &n, int64_t groups, int64_t step) {
-    if (groups > 1 && n.columns < MATMUL_TILE / 2) {
+    if (groups > 1 && n.columns < 32) {
         conv2d_one<A, B> one = { a, b, e, n, groups, step, step == n.columns };
         cuda_each_long(groups * n.rows * n.columns, one);
         return;
@@ -142,7 +142,7 @@ static void conv2d_product(A a, B b, conv2d_end e, const matmul_extent &n, int64
     for (int64_t g = 0; g < groups; g++) {
         a.n.group = b.n.group = g;
         e.first = g * step, e.first_bias = g * n.columns;
-        matmul_plain(a, b, e, n);
+        matmul_gathered(a, b, e, n);
     }
 }
 

@@ -1,5 +1,5 @@
 /* Products of groups of rows: blocks of the plain product, each of which finds the expert that its rows have.
- * A sum has the order of a product of those rows alone, wherever they lie (matmul_cuda.h). */
+ * A sum has the order of a product of those rows alone, wherever they lie (matmul_tile_cuda.h). */
 #include "ops/matmul/matmul_cuda.h"
 
 extern "C" {
@@ -23,14 +23,16 @@ struct expert_matmul_ends {
     }
 };
 
+typedef matmul_medium tile;
+
 /* ---- y ---- */
 
-/* Tiles of 64 rows of one expert are counted through all of them: at most so many. */
+/* Tiles of rows of one expert are counted through all of them: at most so many. */
 static inline int64_t expert_matmul_tiles(int64_t rows, int64_t experts) {
-    return rows / MATMUL_TILE + experts + 1;
+    return rows / tile::ROWS + experts + 1;
 }
 
-__global__ void __launch_bounds__(GPU_BLOCK, 2)
+__global__ void __launch_bounds__(tile::THREADS, tile::BLOCKS)
     expert_matmul_kernel(matmul_matrix x, matmul_matrix w, matmul_end end, expert_matmul_ends ends,
                          matmul_extent n) {
     int64_t left = blockIdx.y, matrix = n.depth * n.columns;
@@ -38,14 +40,14 @@ __global__ void __launch_bounds__(GPU_BLOCK, 2)
     for (bool here = false; !here;) {
         if (r.expert == ends.experts) return;
         ends.next(&r);
-        int64_t tiles = (r.last - r.first + MATMUL_TILE - 1) / MATMUL_TILE;
+        int64_t tiles = (r.last - r.first + tile::ROWS - 1) / tile::ROWS;
         here = left < tiles;
         if (!here) left -= tiles;
     }
     w.first = r.expert * matrix;
     n.rows = r.last;
     if (r.expert == ends.experts) n.depth = 0; /* nobody's rows are 0 */
-    matmul_block(x, w, end, n, r.first + left * MATMUL_TILE, (int64_t)blockIdx.x * MATMUL_TILE);
+    matmul_block<tile>(x, w, end, n, r.first + left * tile::ROWS, (int64_t)blockIdx.x * tile::COLUMNS);
 }
 
 static void run(const op_call *c) {
@@ -56,8 +58,9 @@ static void run(const op_call *c) {
     matmul_end end = matmul_end_of({}, {}, {}, cuda_out(c, 0), n.columns);
     int64_t tiles = expert_matmul_tiles(n.rows, e.experts);
     if (n.rows > 0 && n.columns > 0)
-        GPU_LAUNCH((expert_matmul_kernel), dim3(gpu_blocks(n.columns, MATMUL_TILE), (unsigned)tiles),
-                   GPU_BLOCK, MATMUL_SHARED, matmul_matrix_of(x, false), matmul_matrix_of(w, !tb), end, e, n);
+        GPU_LAUNCH((expert_matmul_kernel), dim3(gpu_blocks(n.columns, tile::COLUMNS), (unsigned)tiles),
+                   tile::THREADS, tile::SHARED, matmul_matrix_of(x, false), matmul_matrix_of(w, !tb), end, e,
+                   n);
 }
 
 /* ---- gradients of the weights ---- */
@@ -81,17 +84,17 @@ struct expert_matmul_sum_end {
     }
 };
 
-/* n.depth: of all rows. With two blocks to a multiprocessor its registers spill. */
-__global__ void __launch_bounds__(GPU_BLOCK, 1)
+/* n.depth: of all rows. */
+__global__ void __launch_bounds__(tile::THREADS, tile::BLOCKS)
     expert_matmul_weights_kernel(matmul_matrix a, matmul_matrix b, expert_matmul_sum_end end,
                                  expert_matmul_ends ends, matmul_extent n) {
-    int64_t wide = (n.columns + MATMUL_TILE - 1) / MATMUL_TILE, expert = blockIdx.x / wide;
+    int64_t wide = (n.columns + tile::COLUMNS - 1) / tile::COLUMNS, expert = blockIdx.x / wide;
     expert_matmul_rows r = ends.begin();
     while (r.expert < expert) ends.next(&r);
     a.first = r.first * n.rows, b.first = r.first * n.columns;
     end.first = expert * n.rows * n.columns;
     n.depth = r.last - r.first;
-    matmul_block(a, b, end, n, (int64_t)blockIdx.y * MATMUL_TILE, blockIdx.x % wide * MATMUL_TILE);
+    matmul_block<tile>(a, b, end, n, (int64_t)blockIdx.y * tile::ROWS, blockIdx.x % wide * tile::COLUMNS);
 }
 
 static void run_weights(const op_call *c) {
@@ -102,10 +105,11 @@ static void run_weights(const op_call *c) {
     expert_matmul_sum_end end = { accumulator, sums, 0, n.columns,
                                   matmul_fours(n.columns, accumulator, sums) };
     if (n.rows > 0 && n.columns > 0 && e.experts > 0)
-        GPU_LAUNCH(
-            (expert_matmul_weights_kernel),
-            dim3((unsigned)(gpu_blocks(n.columns, MATMUL_TILE) * e.experts), gpu_blocks(n.rows, MATMUL_TILE)),
-            GPU_BLOCK, MATMUL_SHARED, matmul_matrix_of(a, true), matmul_matrix_of(b, true), end, e, n);
+        GPU_LAUNCH((expert_matmul_weights_kernel),
+                   dim3((unsigned)(gpu_blocks(n.columns, tile::COLUMNS) * e.experts),
+                        gpu_blocks(n.rows, tile::ROWS)),
+                   tile::THREADS, tile::SHARED, matmul_matrix_of(a, true), matmul_matrix_of(b, true), end, e,
+                   n);
 }
 
 CUDA_KERNELS(expert_matmul_cuda, { "expert_matmul_cuda_plain", cuda_accepts, NULL, run });

@@ -203,6 +203,22 @@ static const op_case cases[] = {
       0,
       true },
     { "tiles", { MATRIX(300, 520), MATRIX(520, 200) }, PLAIN, 0, true },
+    { "tiles, a transposed, added",
+      { MATRIX(268, 132), MATRIX(268, 72), { 0 }, { 0 }, MATRIX(132, 72) },
+      &(matmul_attributes){ 1, 0, 0 },
+      0,
+      true },
+    { "tiles, b transposed",
+      { MATRIX(132, 268), MATRIX(72, 268) },
+      &(matmul_attributes){ 0, 1, 0 },
+      0,
+      true },
+    { "odd tiles", { MATRIX(133, 267), MATRIX(267, 75) }, PLAIN, 0, true },
+    { "odd tiles, both transposed",
+      { MATRIX(267, 133), MATRIX(75, 267), MATRIX(75), MATRIX(133, 75) },
+      &(matmul_attributes){ 1, 1, 0 },
+      0,
+      true },
     { 0 }
 };
 

@@ -1,39 +1,8 @@
-/* The plain product for GPUs of every kind, with the bits of the CPU's (matmul_kernel.h): slices of
- * MATMUL_SLICE products from 0, each by one fused multiply-add, slice after slice onto what was before.
- * Operands and ends are types, so other ops make products of their own of it.
- *
- *   A, B   float get(line, depth): a line is a row of op(a), or a column of op(b). `along`: neighbouring
- *          depths are neighbours in memory, else neighbouring lines; threads are laid out accordingly.
- *   E      float before(row, column); void end(row, column, sum); and of four columns at once, the first a
- *          multiple of four, before4 and end4, where `fours` says that all is aligned to that
- *
- * A block makes 64 x 64 sums, a thread 4 x 4 of them; 16 depths at a time stand in shared memory. */
+/* The plain product for GPUs of every kind: tiles (matmul_tile_cuda.h), its ends, and which tile is taken.
+ * Operands and ends are types, so other ops make products of their own of it. */
 #pragma once
 
-#include "ops/cuda.h"
-
-enum { MATMUL_TILE = 64, MATMUL_DEPTHS = 16, MATMUL_EACH = 4, MATMUL_SLICE = 256 };
-
-struct matmul_extent {
-    int64_t rows, columns, depth;
-};
-
-/* A matrix in memory. */
-struct matmul_matrix {
-    cuda_span x;
-    int64_t by_line, by_depth; /* distances of elements */
-    bool along;
-    int64_t first; /* element */
-    __device__ __forceinline__ float get(int64_t line, int64_t depth) const {
-        return x.get(first + line * by_line + depth * by_depth);
-    }
-};
-
-static inline matmul_matrix matmul_matrix_of(const op_arg *x, bool lines_are_columns) {
-    int64_t wide = shape_last(&x->shape);
-    if (lines_are_columns) return { cuda_span_of(x), 1, wide, false, 0 };
-    return { cuda_span_of(x), wide, 1, true, 0 };
-}
+#include "ops/matmul/matmul_tile_cuda.h"
 
 /* ---- four columns at once ---- */
 
@@ -88,79 +57,65 @@ static inline matmul_end matmul_end_of(const cuda_span &bias, const cuda_span &r
     return { bias, residual, accumulator, y, columns, matmul_fours(columns, bias, residual, accumulator, y) };
 }
 
-template <class O>
-GPU_INLINE void matmul_load(float *to, const O &o, int64_t line, int64_t lines, int64_t depth,
-                            int64_t depths) {
-#pragma unroll
-    for (int i = (int)threadIdx.x; i < MATMUL_TILE * MATMUL_DEPTHS; i += GPU_BLOCK) {
-        int l = o.along ? i / MATMUL_DEPTHS : i % MATMUL_TILE;
-        int d = o.along ? i % MATMUL_DEPTHS : i / MATMUL_TILE;
-        bool inside = line + l < lines && depth + d < depths;
-        to[d * MATMUL_TILE + l] = inside ? o.get(line + l, depth + d) : 0.0f;
+/* ---- launches ---- */
+
+/* Blocks are counted down in bands of so many tiles, then across: those that run at the same time are near a
+ * square, and share what they read in the second cache. */
+enum { MATMUL_BAND = 16 };
+
+template <class T, class A, class B, class E>
+__global__ void __launch_bounds__(T::THREADS, T::BLOCKS)
+    matmul_plain_kernel(A a, B b, E e, matmul_extent n, unsigned high, unsigned wide) {
+    unsigned band = MATMUL_BAND, first = blockIdx.x / (band * wide) * band, in = blockIdx.x - first * wide;
+    if (band > high - first) band = high - first;
+    matmul_block<T>(a, b, e, n, (int64_t)(first + in % band) * T::ROWS, (int64_t)(in / band) * T::COLUMNS);
+}
+
+template <class T, class A, class B, class E>
+static void matmul_launch(const A &a, const B &b, const E &e, const matmul_extent &n) {
+    unsigned high = gpu_blocks(n.rows, T::ROWS), wide = gpu_blocks(n.columns, T::COLUMNS);
+    GPU_LAUNCH((matmul_plain_kernel<T, A, B, E>), dim3(high * wide), T::THREADS, T::SHARED, a, b, e, n, high,
+               wide);
+}
+
+/* How long a product takes in tiles of T, in some unit: of the multiprocessor that has the most of them. A
+ * sum costs `work`, more in smaller tiles, whose numbers are read more often from shared memory; and as many
+ * blocks as run at the same time wait for memory and for each other as long as `idle` blocks multiply.
+ * Both are reckoned from what a tile reads, and not measured. */
+template <class T>
+static inline uint64_t matmul_cost(const matmul_extent &n, const gpu_size &g, unsigned work, unsigned idle) {
+    uint64_t blocks = (uint64_t)gpu_blocks(n.rows, T::ROWS) * gpu_blocks(n.columns, T::COLUMNS);
+    uint64_t most = (blocks + g.multiprocessors - 1) / g.multiprocessors, beside = g.shared / T::SHARED;
+    if (beside < 1) beside = 1;
+    if (beside > T::BLOCKS) beside = T::BLOCKS;
+    return (most * 10 + (most + beside - 1) / beside * idle) * T::ROWS * T::COLUMNS * work;
+}
+
+typedef enum { MATMUL_SMALL, MATMUL_MEDIUM, MATMUL_LARGE } matmul_choice;
+static inline matmul_choice matmul_choose(const matmul_extent &n, const gpu_size &g, matmul_choice most) {
+    uint64_t small = matmul_cost<matmul_small>(n, g, 19, 20),
+             medium = matmul_cost<matmul_medium>(n, g, 12, 8), large = matmul_cost<matmul_large>(n, g, 10, 6);
+    if (most == MATMUL_LARGE && large <= medium && large <= small) return MATMUL_LARGE;
+    return medium <= small ? MATMUL_MEDIUM : MATMUL_SMALL;
+}
+
+/* Of matrices in memory. */
+template <class E>
+static void matmul_plain(const matmul_matrix &a, const matmul_matrix &b, const E &e, const matmul_extent &n) {
+    if (n.rows <= 0 || n.columns <= 0) return;
+    switch (matmul_choose(n, gpu_size_here(), MATMUL_LARGE)) {
+    case MATMUL_LARGE: matmul_launch<matmul_large>(a, b, e, n); break;
+    case MATMUL_MEDIUM: matmul_launch<matmul_medium>(a, b, e, n); break;
+    case MATMUL_SMALL: matmul_launch<matmul_small>(a, b, e, n); break;
     }
 }
 
-/* The sums from this row and column on, by a whole block. */
+/* Of others, whose numbers take registers to find. */
 template <class A, class B, class E>
-GPU_INLINE void matmul_block(const A &a, const B &b, const E &e, const matmul_extent &n, int64_t row,
-                             int64_t column) {
-    GPU_SHARED(float, shared);
-    float *of_a = shared, *of_b = shared + MATMUL_DEPTHS * MATMUL_TILE; /* (depth, line) */
-    int r = (int)threadIdx.x / 16 * MATMUL_EACH, k = (int)threadIdx.x % 16 * MATMUL_EACH;
-    float sum[MATMUL_EACH][MATMUL_EACH], slice[MATMUL_EACH][MATMUL_EACH];
-    const bool fours = e.fours && column + k + 4 <= n.columns;
-#pragma unroll
-    for (int i = 0; i < MATMUL_EACH; i++) {
-#pragma unroll
-        for (int j = 0; j < MATMUL_EACH; j++) {
-            bool inside = !fours && row + r + i < n.rows && column + k + j < n.columns;
-            sum[i][j] = inside ? e.before(row + r + i, column + k + j) : 0.0f;
-            slice[i][j] = 0;
-        }
-        if (fours && row + r + i < n.rows) e.before4(row + r + i, column + k, sum[i]);
-    }
-    for (int64_t d = 0; d < n.depth; d += MATMUL_DEPTHS) {
-        matmul_load(of_a, a, row, n.rows, d, n.depth);
-        matmul_load(of_b, b, column, n.columns, d, n.depth);
-        __syncthreads();
-        int here = n.depth - d < MATMUL_DEPTHS ? (int)(n.depth - d) : MATMUL_DEPTHS;
-        for (int q = 0; q < here; q++) {
-            const float *x = of_a + q * MATMUL_TILE + r, *y = of_b + q * MATMUL_TILE + k;
-#pragma unroll
-            for (int i = 0; i < MATMUL_EACH; i++)
-#pragma unroll
-                for (int j = 0; j < MATMUL_EACH; j++) slice[i][j] = fmaf(x[i], y[j], slice[i][j]);
-        }
-        bool ends = (d + MATMUL_DEPTHS) % MATMUL_SLICE == 0 || d + MATMUL_DEPTHS >= n.depth;
-#pragma unroll
-        for (int i = 0; i < MATMUL_EACH; i++)
-#pragma unroll
-            for (int j = 0; j < MATMUL_EACH; j++)
-                if (ends) sum[i][j] = sum[i][j] + slice[i][j], slice[i][j] = 0;
-        __syncthreads();
-    }
-#pragma unroll
-    for (int i = 0; i < MATMUL_EACH; i++) {
-#pragma unroll
-        for (int j = 0; j < MATMUL_EACH; j++)
-            if (!fours && row + r + i < n.rows && column + k + j < n.columns)
-                e.end(row + r + i, column + k + j, sum[i][j]);
-        if (fours && row + r + i < n.rows) e.end4(row + r + i, column + k, sum[i]);
-    }
-}
-
-template <class A, class B, class E>
-__global__ void __launch_bounds__(GPU_BLOCK, 2) matmul_plain_kernel(A a, B b, E e, matmul_extent n) {
-    matmul_block(a, b, e, n, (int64_t)blockIdx.y * MATMUL_TILE, (int64_t)blockIdx.x * MATMUL_TILE);
-}
-
-static_assert(MATMUL_EACH == 4, "a thread's columns are read and written at once");
-enum { MATMUL_SHARED = 2 * MATMUL_DEPTHS * MATMUL_TILE * (int)sizeof(float) };
-
-template <class A, class B, class E>
-static void matmul_plain(const A &a, const B &b, const E &e, const matmul_extent &n) {
-    if (n.rows > 0 && n.columns > 0)
-        GPU_LAUNCH((matmul_plain_kernel<A, B, E>),
-                   dim3(gpu_blocks(n.columns, MATMUL_TILE), gpu_blocks(n.rows, MATMUL_TILE)), GPU_BLOCK,
-                   MATMUL_SHARED, a, b, e, n);
+static void matmul_gathered(const A &a, const B &b, const E &e, const matmul_extent &n) {
+    if (n.rows <= 0 || n.columns <= 0) return;
+    if (matmul_choose(n, gpu_size_here(), MATMUL_MEDIUM) == MATMUL_MEDIUM)
+        matmul_launch<matmul_tile<64, 64, 8, 4, 8, 3>>(a, b, e, n);
+    else
+        matmul_launch<matmul_tile<32, 32, 4, 4, 16, 6>>(a, b, e, n);
 }

@@ -50,9 +50,9 @@ static void run(const op_call *c) {
     matmul_coded_bytes bytes = { (const int8_t *)codes->data, scales, w.dim[1], along, t->rows != 0 };
     matmul_coded_nf4 pairs = { (const uint8_t *)codes->data, scales, w.dim[1], along };
     if (codes->dtype == DTYPE_I8)
-        matmul_plain(a, bytes, end, n);
+        matmul_gathered(a, bytes, end, n);
     else
-        matmul_plain(a, pairs, end, n);
+        matmul_gathered(a, pairs, end, n);
 }
 
 CUDA_KERNELS(matmul_coded_cuda, { "matmul_coded_cuda_plain", cuda_accepts, NULL, run });

@@ -1,0 +1,311 @@
+/* A product's tile, made by a block of threads on GPUs of every kind, with the bits of the CPU's product
+ * (matmul_kernel.h): slices of MATMUL_SLICE products from 0, each by one fused multiply-add, slice after
+ * slice onto what was before. No bit depends on the tile.
+ *
+ *   A, B   float get(line, depth): a line is a row of op(a), or a column of op(b). `along`: neighbouring
+ *          depths are neighbours in memory, else neighbouring lines; threads are laid out accordingly.
+ *   E      float before(row, column); void end(row, column, sum); and of four columns at once, the first a
+ *          multiple of four, before4 and end4, where `fours` says that all is aligned to that
+ *
+ * While a block multiplies DEPTHS of both operands, which stand in shared memory, the next are on their way
+ * into registers; then they are put where those before stood, so a step has one barrier. Slices stand in
+ * registers. The sums so far stand in shared memory, each where only its thread looks: registers for both
+ * would leave a multiprocessor too few warps, and ends are loops and not as long as the tile is large. */
+#pragma once
+
+#include "ops/cuda.h"
+
+enum { MATMUL_SLICE = 256 };
+
+struct matmul_extent {
+    int64_t rows, columns, depth;
+};
+
+/* ROWS x COLUMNS sums; a thread has DOWN x ACROSS of them, in squares of 4 x 4, HIGH * 4 rows and WIDE * 4
+ * columns apart. BLOCKS at a time have registers on a multiprocessor. */
+template <int ROWS_, int COLUMNS_, int DOWN_, int ACROSS_, int DEPTHS_, int BLOCKS_>
+struct matmul_tile {
+    enum {
+        ROWS = ROWS_,
+        COLUMNS = COLUMNS_,
+        DOWN = DOWN_,
+        ACROSS = ACROSS_,
+        DEPTHS = DEPTHS_,
+        BLOCKS = BLOCKS_,
+        HIGH = ROWS / DOWN,
+        WIDE = COLUMNS / ACROSS,
+        THREADS = HIGH * WIDE,
+        FOURS = DOWN * ACROSS / 4, /* of a thread's sums */
+        STEP = DEPTHS * (ROWS + COLUMNS + 8),
+        SHARED = (2 * STEP + ROWS * COLUMNS) * (int)sizeof(float)
+    };
+    static_assert(HIGH % 4 == 0 && WIDE % 8 == 0, "a warp has 4 x 8 threads");
+    static_assert(MATMUL_SLICE % DEPTHS == 0, "a slice ends with a step");
+    static_assert(SHARED <= 48 * 1024, "more has to be asked for");
+};
+
+typedef matmul_tile<128, 64, 8, 8, 8, 3> matmul_large;
+typedef matmul_tile<64, 64, 8, 4, 8, 4> matmul_medium;
+typedef matmul_tile<32, 32, 4, 4, 16, 8> matmul_small;
+
+/* A matrix in memory. */
+struct matmul_matrix {
+    cuda_span x;
+    int64_t by_line, by_depth; /* distances of elements; one of them is 1 */
+    bool along;
+    bool fours; /* fours of neighbours, from multiples of four on, are aligned, and none is partly outside */
+    int64_t first; /* element; a multiple of four with `fours` */
+
+    __device__ __forceinline__ float get(int64_t line, int64_t depth) const {
+        return x.get(first + line * by_line + depth * by_depth);
+    }
+    __device__ __forceinline__ int64_t bytes() const { return x.type == DTYPE_F32 ? 4 : 2; }
+    __device__ __forceinline__ cuda_span at(const char *address) const { return { (void *)address, x.type }; }
+};
+
+/* Rows of `wide` numbers, one after the other. */
+static inline matmul_matrix matmul_matrix_at(const cuda_span &x, int64_t wide, bool lines_are_columns) {
+    bool fours = wide % 4 == 0 && cuda_fours(x);
+    if (lines_are_columns) return { x, 1, wide, false, fours, 0 };
+    return { x, wide, 1, true, fours, 0 };
+}
+
+static inline matmul_matrix matmul_matrix_of(const op_arg *x, bool lines_are_columns) {
+    return matmul_matrix_at(cuda_span_of(x), shape_last(&x->shape), lines_are_columns);
+}
+
+/* ---- reading ---- */
+
+/* A thread's part of a step's numbers of an operand, on the way from memory to shared memory, where they lie
+ * by (depth, line). Its numbers, or fours of them, are so many lines or depths apart. */
+template <class T, int LINES>
+struct matmul_part {
+    enum {
+        EACH = LINES * T::DEPTHS / T::THREADS,
+        PITCH = LINES + 4, /* depths one after the other begin at other banks */
+        LINES_APART = T::THREADS / T::DEPTHS,
+        DEPTHS_APART = T::THREADS / LINES
+    };
+    static_assert(EACH % 4 == 0 && T::THREADS % T::DEPTHS == 0 && T::THREADS % LINES == 0,
+                  "all have as many");
+    float x[EACH];
+    int line, depth; /* of the first, in the step */
+
+    __device__ __forceinline__ void begin(bool along, bool fours) {
+        int t = (int)threadIdx.x;
+        if (fours)
+            line = along ? t / (T::DEPTHS / 4) : t % (LINES / 4) * 4,
+            depth = along ? t % (T::DEPTHS / 4) * 4 : t / (LINES / 4);
+        else
+            line = along ? t / T::DEPTHS : t % LINES, depth = along ? t % T::DEPTHS : t / LINES;
+#pragma unroll
+        for (int i = 0; i < EACH; i++) x[i] = 0;
+    }
+    __device__ __forceinline__ void put(bool along, bool fours, float *to) const {
+        to += depth * PITCH + line;
+        if (fours && along) {
+#pragma unroll
+            for (int i = 0; i < EACH; i++) to[i % 4 * PITCH + i / 4 * 4 * LINES_APART] = x[i];
+        } else if (fours) {
+#pragma unroll
+            for (int i = 0; i < EACH / 4; i++) gpu_set4(to + i * 4 * DEPTHS_APART * PITCH, x + 4 * i);
+        } else if (along) {
+#pragma unroll
+            for (int i = 0; i < EACH; i++) to[i * LINES_APART] = x[i];
+        } else {
+#pragma unroll
+            for (int i = 0; i < EACH; i++) to[i * DEPTHS_APART * PITCH] = x[i];
+        }
+    }
+};
+
+/* Steps of an operand, one after the other. `beyond` is what depths have that are not there: -0 times 0
+ * leaves every sum as it is. What lines have that are not there is in no sum that is kept. */
+template <class T, int LINES, class O>
+struct matmul_reader {
+    enum { PITCH = LINES + 4 };
+    int64_t line, lines;
+
+    __device__ __forceinline__ void begin(const O &, int64_t first, int64_t last) {
+        line = first, lines = last;
+    }
+    __device__ __forceinline__ void fetch(const O &, int64_t, int64_t, float) {}
+    __device__ __forceinline__ void put(const O &o, int64_t depth, int64_t depths, float beyond, float *to) {
+#pragma unroll 4
+        for (int i = (int)threadIdx.x; i < LINES * T::DEPTHS; i += T::THREADS) {
+            int l = o.along ? i / T::DEPTHS : i % LINES, d = o.along ? i % T::DEPTHS : i / LINES;
+            bool inside = line + l < lines && depth + d < depths;
+            to[d * PITCH + l] = inside ? o.get(line + l, depth + d) : beyond;
+        }
+    }
+};
+
+/* A matrix goes by an address. */
+template <class T, int LINES>
+struct matmul_reader<T, LINES, matmul_matrix> {
+    matmul_part<T, LINES> part;
+    const char *at; /* of the thread's first number of the next step */
+    int left;       /* lines from the thread's first on */
+
+    __device__ __forceinline__ void begin(const matmul_matrix &o, int64_t first, int64_t last) {
+        part.begin(o.along, o.fours);
+        left = (int)(last - first < LINES ? last - first : LINES) - part.line;
+        int64_t to = o.first + (first + part.line) * o.by_line + part.depth * o.by_depth;
+        at = (const char *)o.x.data + to * o.bytes();
+    }
+    __device__ __forceinline__ void fetch(const matmul_matrix &o, int64_t depth, int64_t depths,
+                                          float beyond) {
+        bool whole = depth + T::DEPTHS <= depths;
+        int rest = whole ? (int)T::DEPTHS : (int)(depths - depth) - part.depth, apart = o.fours ? 4 : 1;
+        int by_line = o.along ? apart * part.LINES_APART : 0,
+            by_depth = o.along ? 0 : apart * part.DEPTHS_APART;
+        int64_t step = (by_line * o.by_line + by_depth * o.by_depth) * o.bytes();
+        const char *p = at;
+        if (!whole) {
+#pragma unroll
+            for (int i = 0; i < part.EACH; i++) part.x[i] = beyond;
+        }
+        if (o.fours) {
+#pragma unroll
+            for (int i = 0; i < part.EACH / 4; i++, p += step)
+                if (i * by_line < left && i * by_depth < rest) o.at(p).get4(0, part.x + 4 * i);
+        } else {
+#pragma unroll
+            for (int i = 0; i < part.EACH; i++, p += step)
+                if (i * by_line < left && i * by_depth < rest) part.x[i] = o.at(p).get(0);
+        }
+        at += T::DEPTHS * o.by_depth * o.bytes();
+    }
+    __device__ __forceinline__ void put(const matmul_matrix &o, int64_t, int64_t, float, float *to) const {
+        part.put(o.along, o.fours, to);
+    }
+};
+
+/* ---- sums ---- */
+
+struct matmul_place {
+    int row, column; /* of a thread's first sum, in the tile */
+};
+
+/* Lanes that differ in their lowest bit alone have the same rows, in the next one the same columns. Half a
+ * warp then reads eight fours of a step at most, as many as shared memory gives at once. */
+template <class T>
+GPU_INLINE matmul_place matmul_place_of(int thread) {
+    int lane = thread % GPU_WARP, warp = thread / GPU_WARP, warps = T::WIDE / 8;
+    int high = (lane >> 1 & 1) + (lane >> 3 & 2), wide = (lane & 1) + (lane >> 1 & 6);
+    return { (warp / warps * 4 + high) * 4, (warp % warps * 8 + wide) * 4 };
+}
+
+/* What a thread's sums are, four by four. */
+template <class T>
+struct matmul_sums {
+    int64_t row, column;
+    float *shared;
+
+    __device__ __forceinline__ matmul_sums(int64_t r, int64_t c, float *s) {
+        matmul_place at = matmul_place_of<T>((int)threadIdx.x);
+        row = r + at.row, column = c + at.column;
+        shared = s + threadIdx.x * 4;
+    }
+    __device__ __forceinline__ float *four(int i) const { return shared + i * 4 * T::THREADS; }
+    __device__ __forceinline__ int64_t row_of(int i) const {
+        int down = i / (T::ACROSS / 4);
+        return row + down / 4 * 4 * T::HIGH + down % 4;
+    }
+    __device__ __forceinline__ int64_t column_of(int i) const {
+        return column + i % (T::ACROSS / 4) * 4 * T::WIDE;
+    }
+};
+
+template <class T, class E>
+GPU_INLINE void matmul_begin(const matmul_sums<T> &sums, const E &e, const matmul_extent &n) {
+#pragma unroll 2
+    for (int i = 0; i < T::FOURS; i++) {
+        int64_t row = sums.row_of(i), column = sums.column_of(i);
+        float x[4] = { 0, 0, 0, 0 };
+        if (e.fours && row < n.rows && column < n.columns) e.before4(row, column, x);
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+            if (!e.fours && row < n.rows && column + k < n.columns) x[k] = e.before(row, column + k);
+        gpu_set4(sums.four(i), x);
+    }
+}
+
+template <class T, class E>
+GPU_INLINE void matmul_finish(const matmul_sums<T> &sums, const E &e, const matmul_extent &n) {
+#pragma unroll 2
+    for (int i = 0; i < T::FOURS; i++) {
+        int64_t row = sums.row_of(i), column = sums.column_of(i);
+        float x[4];
+        gpu_get4(sums.four(i), x);
+        if (e.fours && row < n.rows && column < n.columns) e.end4(row, column, x);
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+            if (!e.fours && row < n.rows && column + k < n.columns) e.end(row, column + k, x[k]);
+    }
+}
+
+template <class T>
+struct matmul_slice {
+    float x[T::DOWN][T::ACROSS];
+
+    __device__ __forceinline__ void begin() {
+#pragma unroll
+        for (int i = 0; i < T::DOWN; i++)
+#pragma unroll
+            for (int j = 0; j < T::ACROSS; j++) x[i][j] = 0;
+    }
+    __device__ __forceinline__ void multiply(const float *a, const float *b) {
+#pragma unroll
+        for (int q = 0; q < T::DEPTHS; q++, a += T::ROWS + 4, b += T::COLUMNS + 4) {
+            float u[T::DOWN], v[T::ACROSS];
+#pragma unroll
+            for (int i = 0; i < T::DOWN; i += 4) gpu_get4(a + i * T::HIGH, u + i);
+#pragma unroll
+            for (int j = 0; j < T::ACROSS; j += 4) gpu_get4(b + j * T::WIDE, v + j);
+#pragma unroll
+            for (int i = 0; i < T::DOWN; i++)
+#pragma unroll
+                for (int j = 0; j < T::ACROSS; j++) x[i][j] = fmaf(u[i], v[j], x[i][j]);
+        }
+    }
+    __device__ __forceinline__ void add_to(const matmul_sums<T> &sums) const {
+#pragma unroll
+        for (int i = 0; i < T::FOURS; i++) {
+            float sum[4];
+            gpu_get4(sums.four(i), sum);
+#pragma unroll
+            for (int k = 0; k < 4; k++) sum[k] += x[i / (T::ACROSS / 4)][i % (T::ACROSS / 4) * 4 + k];
+            gpu_set4(sums.four(i), sum);
+        }
+    }
+};
+
+/* The sums from this row and column on, by a whole block. */
+template <class T, class A, class B, class E>
+GPU_INLINE void matmul_block(const A &a, const B &b, const E &e, const matmul_extent &n, int64_t row,
+                             int64_t column) {
+    enum { OF_B = T::DEPTHS * (T::ROWS + 4) };
+    GPU_SHARED(float, shared); /* two steps, each of a and of b, and the sums */
+    matmul_sums<T> sums(row, column, shared + 2 * T::STEP);
+    matmul_begin(sums, e, n);
+    matmul_reader<T, T::ROWS, A> of_a;
+    matmul_reader<T, T::COLUMNS, B> of_b;
+    of_a.begin(a, row, n.rows), of_b.begin(b, column, n.columns);
+    of_a.fetch(a, 0, n.depth, -0.0f), of_b.fetch(b, 0, n.depth, 0.0f);
+    matmul_place at = matmul_place_of<T>((int)threadIdx.x);
+    matmul_slice<T> slice;
+    slice.begin();
+    for (int64_t d = 0; d < n.depth;) {
+        float *step = shared + d / T::DEPTHS % 2 * T::STEP;
+        of_a.put(a, d, n.depth, -0.0f, step), of_b.put(b, d, n.depth, 0.0f, step + OF_B);
+        __syncthreads(); /* and nobody is in the step before the last, which this one replaced */
+        d += T::DEPTHS;
+        if (d < n.depth) of_a.fetch(a, d, n.depth, -0.0f), of_b.fetch(b, d, n.depth, 0.0f);
+        slice.multiply(step + at.row, step + OF_B + at.column);
+        if (d % MATMUL_SLICE && d < n.depth) continue;
+        slice.add_to(sums);
+        slice.begin();
+    }
+    matmul_finish(sums, e, n);
+}
