@@ -23,6 +23,10 @@ enum { WIDENED = INSTRUCTIONS_AVX512_VNNI /* up to here bf16 is */ };
 static atomic_int last = INSTRUCTION_SETS - 1; /* that may be used */
 static atomic_bool pinned;                     /* else of these what is known to be slow is left out */
 
+/* Kernels for tensor cores have run in emulation alone: once a GPU has confirmed them, "auto" takes them. */
+enum { TENSOR_CONFIRMED = false };
+static atomic_bool tensor = TENSOR_CONFIRMED;
+
 const char *instructions_name(instruction_set set) { return names[set]; }
 
 /* ---- what there is ---- */
@@ -101,25 +105,30 @@ const char *instructions_kind(void) {
     return "widened";
 }
 
+bool instructions_tensor(void) { return atomic_load_explicit(&tensor, memory_order_relaxed); }
+
 static void list_sets(text *out) {
     for (int set = 0; set < INSTRUCTION_SETS; set++)
         if (instructions_present((instruction_set)set)) text_add(out, ", %s", names[set]);
 }
 
 status instructions_pin(const char *name) {
-    bool all = strcmp(name, "auto") == 0;
+    bool named = strcmp(name, INSTRUCTIONS_TENSOR) == 0, all = named || strcmp(name, "auto") == 0;
     int found = all ? INSTRUCTION_SETS - 1 : strcmp(name, "widened") == 0 ? WIDENED : -1;
     for (int set = 0; set < INSTRUCTION_SETS; set++)
         if (strcmp(name, names[set]) == 0 && instructions_present((instruction_set)set)) found = set;
     if (found >= 0) {
         atomic_store_explicit(&last, found, memory_order_relaxed);
         atomic_store_explicit(&pinned, !all, memory_order_relaxed);
+        atomic_store_explicit(&tensor, named || (all && TENSOR_CONFIRMED), memory_order_relaxed);
         return STATUS_OK;
     }
     text there = { 0 };
     list_sets(&there);
-    status result = status_set(
-        STATUS_INVALID, "this processor has no instructions '%s'; it has auto, widened%s", name, there.data);
+    status result =
+        status_set(STATUS_INVALID,
+                   "this processor has no instructions '%s'; it has auto, " INSTRUCTIONS_TENSOR ", widened%s",
+                   name, there.data);
     text_close(&there);
     return result;
 }

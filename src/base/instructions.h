@@ -30,6 +30,12 @@ bool instructions_usable(instruction_set set);
 /* How bf16 is multiplied by bf16: "amx", "avx512-bf16" or "widened" to f32. Bits differ between these. */
 const char *instructions_kind(void);
 
-/* By name; or "auto": all that there are; or "widened": those that leave bf16 to f32, as on every processor
- * without any for it. INVALID: no such name, or the processor lacks them. */
+#define INSTRUCTIONS_TENSOR "tensor-cores"
+
+/* May GPUs multiply numbers of 16 bits as they are, on tensor cores? */
+bool instructions_tensor(void);
+
+/* By name; or "auto": all that there are; or INSTRUCTIONS_TENSOR: all, and tensor cores on a GPU; or
+ * "widened": those that leave bf16 to f32, as on every processor without any for it. INVALID: no such name,
+ * or the processor lacks them. */
 status instructions_pin(const char *name);

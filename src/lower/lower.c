@@ -47,7 +47,8 @@ static const op_kernel *pick(const op_call *call, const op_def *op, const lower_
         return k;
     }
     const device *d = lower_device(o);
-    const op_kernel *k = first_of(kernels_of(op, d->kind), call);
+    const op_kernel *k = d->kind == DEVICE_CUDA ? first_of(op->tensor, call) : NULL;
+    if (!k) k = first_of(kernels_of(op, d->kind), call);
     return k || !d->host ? k : first_of(op->cpu, call);
 }
 

@@ -1,23 +1,62 @@
 #include "run/products.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include "base/instructions.h"
 #include "ir/graph.h"
 #include "ops/matmul/matmul_kernel.h"
 
-static bool has_pairs(const graph *g) {
-    for (node_id id = 1; id < g->nodes.count; id++) {
-        const node *n = graph_node(g, id);
-        const tensor_id *in = graph_edges(g) + n->in;
-        if (n->op->pairs && matmul_in_pairs(graph_tensor(g, in[0])->dtype, graph_tensor(g, in[1])->dtype))
-            return true;
+#define TENSOR INSTRUCTIONS_TENSOR "-"
+
+static const char *tensor_kind(uint32_t capability) {
+    static const struct {
+        uint32_t capability;
+        const char *kind;
+    } known[] = { { 80, TENSOR "8.0" },   { 86, TENSOR "8.6" },   { 87, TENSOR "8.7" },
+                  { 89, TENSOR "8.9" },   { 90, TENSOR "9.0" },   { 100, TENSOR "10.0" },
+                  { 103, TENSOR "10.3" }, { 110, TENSOR "11.0" }, { 120, TENSOR "12.0" },
+                  { 121, TENSOR "12.1" } };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (known[i].capability == capability) return known[i].kind;
+    return INSTRUCTIONS_TENSOR;
+}
+
+typedef struct {
+    bool halves, pairs, tensor; /* products of 16 bits, of bf16 among them, on tensor cores among them */
+} found;
+
+static bool is_half(dtype type) { return type == DTYPE_BF16 || type == DTYPE_F16; }
+
+static void look(const program *p, found *f) {
+    const graph *g = &p->graph;
+    for (uint32_t s = 0; s < p->count; s++) {
+        const node *n = graph_node(g, p->steps[s].node);
+        for (const op_kernel *k = n->op->tensor; k && k->name; k++) f->tensor |= k == p->steps[s].kernel;
+        if (!n->op->pairs) continue;
+        dtype a = graph_tensor(g, node_in(g, n, 0))->dtype, b = graph_tensor(g, node_in(g, n, 1))->dtype;
+        f->halves |= a == b && is_half(a), f->pairs |= matmul_in_pairs(a, b);
     }
-    return false;
 }
 
 const char *products_kind(const decision *d) {
-    bool found = false;
-    for (uint32_t i = 0; i < d->plan.program_count && !found; i++)
-        found = has_pairs(&d->plan.programs[i].program.graph);
-    if (!found) return "";
-    return d->plan.device && d->plan.device->kind != DEVICE_CPU ? PRODUCTS_WIDENED : instructions_kind();
+    const device *on = d->plan.device;
+    bool is_gpu = on && on->kind != DEVICE_CPU;
+    found f = { 0 };
+    for (uint32_t i = 0; i < d->plan.program_count; i++) look(&d->plan.programs[i].program, &f);
+    if (f.tensor) return tensor_kind(on->capability);
+    if (!f.halves) return "";
+    return is_gpu || !f.pairs ? PRODUCTS_WIDENED : instructions_kind();
+}
+
+const char *products_way(const char *kind, char way[PRODUCTS_WAY_BYTES]) {
+    size_t length = strlen(INSTRUCTIONS_TENSOR);
+    if (strcmp(kind, PRODUCTS_WIDENED) == 0)
+        snprintf(way, PRODUCTS_WAY_BYTES, "--instructions %s", kind);
+    else if (strncmp(kind, INSTRUCTIONS_TENSOR, length) == 0 && kind[length])
+        snprintf(way, PRODUCTS_WAY_BYTES, "--instructions %s, on a GPU of capability %s", INSTRUCTIONS_TENSOR,
+                 kind + length + 1);
+    else
+        snprintf(way, PRODUCTS_WAY_BYTES, "--instructions %s, where the processor has these", kind);
+    return way;
 }

@@ -235,8 +235,8 @@ static void say_how(resume *r, const setup *s, const decision *d, outcome first)
             r->folder, why);
 }
 
-/* Products of bf16 have the bits of their kind. What said nothing widened them, or had none: then that other
- * numbers are computed with is said already. */
+/* Products of 16 bits have the bits of their kind. What said nothing widened them, or had none: then that
+ * other numbers are computed with is said already. */
 static const char *products_were(const resume *r) {
     return r->state.products[0] ? r->state.products : PRODUCTS_WIDENED;
 }
@@ -248,21 +248,23 @@ static bool products_differ(const resume *r, const decision *d) {
 }
 
 static void say_products(resume *r, const decision *d) {
+    char way[PRODUCTS_WAY_BYTES];
     if (products_differ(r, d))
         resume_say(r,
-                   "products of bf16 were %s and are %s, so results differ in their last digits; where the "
-                   "processor has these instructions, --instructions %s goes on as before",
-                   products_were(r), products_kind(d), products_were(r));
+                   "products of 16 bits were %s and are %s, so results differ in their last digits; what "
+                   "goes on as before: %s",
+                   products_were(r), products_kind(d), products_way(products_were(r), way));
 }
 
 /* --exact at a resume means the results of the run as it was begun. Pins beside it must not change those. */
 static status check_exact(const resume *r, const setup *s, const decision *d) {
+    char way[PRODUCTS_WAY_BYTES];
     if (!s->options.exact) return STATUS_OK;
     if (products_differ(r, d))
         return status_set(STATUS_INVALID,
-                          "--exact keeps the results of %s, whose products of bf16 were %s and would be %s; "
-                          "take --instructions %s, or a processor that has these, or leave --exact out",
-                          r->folder, products_were(r), products_kind(d), products_were(r));
+                          "--exact keeps the results of %s, whose products of 16 bits were %s and would be "
+                          "%s; take %s, or leave --exact out",
+                          r->folder, products_were(r), products_kind(d), products_way(products_were(r), way));
     if (change_of(&r->state, &d->point.choice).class == PASS_EXACT) return STATUS_OK;
     return status_set(
         STATUS_INVALID,

@@ -5,7 +5,7 @@
 #include "io/safetensors.h"
 #include "run/identity.h"
 
-enum { TRAINER_STATE_FORMAT = 1, TRAINER_STATE_PRODUCTS_BYTES = 16 };
+enum { TRAINER_STATE_FORMAT = 1, TRAINER_STATE_PRODUCTS_BYTES = 24 };
 
 typedef struct {
     int64_t step;     /* optimizer steps done */

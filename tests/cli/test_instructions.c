@@ -42,11 +42,11 @@ static void a_resume_says_what_changes(void **state) {
     assert_true(
         command_says("train tiny --data text --batch 8 --lr 0.003 --seed 1 --schedule constant --steps 8 "
                      "--out run --resume --exact --instructions widened",
-                     2, "whose products of bf16 were amx and would be widened"));
+                     2, "whose products of 16 bits were amx and would be widened"));
     assert_true(
         command_says("train tiny --data text --batch 8 --lr 0.003 --seed 1 --schedule constant --steps 8 "
                      "--out run --resume --instructions widened",
-                     0, "products of bf16 were amx and are widened, so results differ"));
+                     0, "products of 16 bits were amx and are widened, so results differ"));
 }
 
 static void what_was_widened_goes_on_so(void **state) {
@@ -55,8 +55,8 @@ static void what_was_widened_goes_on_so(void **state) {
     command_result r = command_run("train tiny --data text --batch 8 --lr 0.003 --seed 1 --schedule constant "
                                    "--steps 8 --out plain --resume --exact --instructions widened");
     assert_int_equal(r.exit, 0);
-    assert_false(command_has_words(r.out, "products of bf16") ||
-                 command_has_words(r.err, "products of bf16"));
+    assert_false(command_has_words(r.out, "products of 16 bits") ||
+                 command_has_words(r.err, "products of 16 bits"));
     command_free(&r);
 }
 
@@ -68,8 +68,8 @@ static void f32_names_no_kind(void **state) {
     command_result r = command_run("train tiny --data text --batch 8 --lr 0.003 --seed 1 --schedule constant "
                                    "--steps 8 --out wide --resume --exact --instructions widened");
     assert_int_equal(r.exit, 0);
-    assert_false(command_has_words(r.out, "products of bf16") ||
-                 command_has_words(r.err, "products of bf16"));
+    assert_false(command_has_words(r.out, "products of 16 bits") ||
+                 command_has_words(r.err, "products of 16 bits"));
     command_free(&r);
 }
 
@@ -88,13 +88,14 @@ static void a_kind_is_written_and_has_its_own_bits(void **state) {
     assert_true(
         command_says("train tiny --data text --batch 8 --lr 0.003 --seed 1 --schedule constant --steps 8 "
                      "--out pairs --resume --instructions widened",
-                     0, "products of bf16 were avx512-bf16 and are widened"));
+                     0, "products of 16 bits were avx512-bf16 and are widened"));
 }
 
 static void what_there_is_not_is_refused(void **state) {
     (void)state;
-    assert_true(command_says("train tiny --data text --steps 1 --out no --instructions mmx", 2,
-                             "this processor has no instructions 'mmx'; it has auto, widened, plain"));
+    assert_true(
+        command_says("train tiny --data text --steps 1 --out no --instructions mmx", 2,
+                     "this processor has no instructions 'mmx'; it has auto, tensor-cores, widened, plain"));
     json_document d = command_json("devices --json --instructions widened");
     assert_string_equal(command_string(&d, "bf16_products"), "widened");
     json_close(&d);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/instructions.h"
 #include "base/threads.h"
 #include "device/cuda/emulate_order.h"
 #include "harness_case.h"
@@ -32,6 +33,8 @@ static bool claims(const op_alias *alias, int index, int chosen, const bound *b)
     return chosen == ALIAS_ALL_MUST ? alias->must : index == chosen;
 }
 
+enum { LATEST = 90 /* the capability that kernels are asked with */ };
+
 /* `filled`: a binding of the same case whose inputs are as they were filled; NULL: they are to be filled. */
 static bool bind(bound *b, const harness_place *p, const harness_case *h, int chosen, uint32_t shift,
                  const bound *filled) {
@@ -41,6 +44,7 @@ static bool bind(bound *b, const harness_place *p, const harness_case *h, int ch
                             .out = b->out,
                             .in_count = n->in_count,
                             .out_count = n->out_count,
+                            .capability = LATEST,
                             .attributes = node_attributes(g, n),
                             .first = PIECE_BEGINS } };
     for (uint32_t i = 0; i < n->in_count; i++) {
@@ -211,6 +215,14 @@ static void check_kernel(harness_place *p, const harness_case *h, const op_kerne
 
 /* ---- kernels for GPUs, emulated ---- */
 
+/* The CPU widens bf16 here; kernels for tensor cores are looked at none the less. */
+static bool accepts(const op_kernel *k, const op_call *call) {
+    if (!k->accepts) return true;
+    if (instructions_pin(INSTRUCTIONS_TENSOR) != STATUS_OK) return false;
+    bool taken = k->accepts(call);
+    return instructions_pin("widened") == STATUS_OK && taken;
+}
+
 #ifdef SNUG_CUDA_EMULATED
 
 /* The kernel that the CPU would run; NULL: only its reference takes the call, though the op has others. Where
@@ -221,11 +233,11 @@ static const op_kernel *fast_of(const op_def *op, const op_call *empty) {
     return k == harness_reference(op) && k != op->cpu ? NULL : k;
 }
 
-/* Like any other kernel; in every order of threads; and with the bits of the CPU's fast kernel. */
-static void check_twin(harness_place *p, const harness_case *h, const op_kernel *k, const op_call *empty,
+/* Like any other kernel; in every order of threads; and with the bits of the CPU's fast kernel, or where bits
+ * are its own (`fast` NULL), in every order those. */
+static void check_twin(harness_place *p, const harness_case *h, const op_kernel *k, const op_kernel *fast,
                        const bound *expected) {
     static const char *const orders[EMULATE_ORDERS] = { "forward", "reversed", "shuffled" };
-    const op_kernel *fast = fast_of(p->op, empty);
     check_kernel(p, h, k, expected);
     bound b;
     if (!bind(&b, p, h, ALIAS_NONE, 0, expected)) {
@@ -249,7 +261,9 @@ static void check_twins(harness_place *p, const harness_case *h, const op_call *
                         const bound *expected) {
     if (SANITIZED) harness_run_kernels(p, h); /* the plain build compares them */
     for (const op_kernel *k = p->op->cuda; !SANITIZED && k && k->name; k++)
-        if (!k->accepts || k->accepts(empty)) check_twin(p, h, k, empty, expected);
+        if (accepts(k, empty)) check_twin(p, h, k, fast_of(p->op, empty), expected);
+    for (const op_kernel *k = p->op->tensor; !SANITIZED && k && k->name; k++)
+        if (accepts(k, empty)) check_twin(p, h, k, NULL, expected);
 }
 
 #else
@@ -269,6 +283,22 @@ static bound empty_of(const bound *b) {
     return empty;
 }
 
+static void run_each(harness_place *p, const harness_case *h, const op_kernel *k, const op_call *empty,
+                     const bound *filled) {
+    for (; k && k->name; k++) {
+        if (!accepts(k, empty)) continue;
+        bound b;
+        p->kernel = k->name;
+        if (!bind(&b, p, h, ALIAS_NONE, 0, filled)) {
+            harness_fail(p, "no memory");
+            break;
+        }
+        run_bound(p, k, &b, filled);
+        check_aliases(p, h, k, &b);
+        unbind(&b);
+    }
+}
+
 void harness_run_kernels(harness_place *p, const harness_case *h) {
     bound filled;
     p->kernel = "filling";
@@ -278,18 +308,8 @@ void harness_run_kernels(harness_place *p, const harness_case *h) {
     }
     bound empty = empty_of(&filled);
     empty.call.in = empty.in, empty.call.out = empty.out;
-    for (const op_kernel *k = p->op->cuda; k && k->name; k++) {
-        if (k->accepts && !k->accepts(&empty.call)) continue;
-        bound b;
-        p->kernel = k->name;
-        if (!bind(&b, p, h, ALIAS_NONE, 0, &filled)) {
-            harness_fail(p, "no memory");
-            break;
-        }
-        run_bound(p, k, &b, &filled);
-        check_aliases(p, h, k, &b);
-        unbind(&b);
-    }
+    run_each(p, h, p->op->tensor, &empty.call, &filled);
+    run_each(p, h, p->op->cuda, &empty.call, &filled);
     unbind(&filled);
 }
 

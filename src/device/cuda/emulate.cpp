@@ -161,6 +161,7 @@ void fiber_body() {
     __sanitizer_finish_switch_fiber(NULL, &now->host_stack, &now->host_stack_bytes);
 #endif
     now->thread(now->arguments);
+    copies_end(now->kernel);
     leave(f, self);
     to_scheduler(f, true);
     abort();

@@ -102,6 +102,7 @@ T from_lane(unsigned lanes, T value, unsigned lane, site at) {
     emulate::launch_kernel({ #kernel, blocks, threads, shared, false }, kernel, __VA_ARGS__)
 #define GPU_LAUNCH_APART(kernel, blocks, threads, ...)                                                       \
     emulate::launch_kernel({ #kernel, blocks, threads, 0, true }, kernel, __VA_ARGS__)
+#define GPU_SHARED_MOST(kernel, bytes) (void)(bytes)
 #define GPU_SHARED(type, name) type *name = (type *)emulate::shared()
 #define GPU_WIDE(type, at) (emulate::wide<type>(at))
 /* A compiler takes a struct apart; a vector is one access, as on a GPU. */

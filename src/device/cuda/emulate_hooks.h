@@ -13,6 +13,9 @@ struct running {
 /* False outside of kernels. */
 bool is_running(running *r);
 
+/* Of the running thread, which ends: its copies from global to shared memory must have landed. */
+void copies_end(const char *kernel);
+
 struct watcher {
     unsigned most_blocks; /* of a launch are run, evenly spaced; 0: all */
     void (*launch)(const launch_shape &shape, const void *arguments, size_t bytes);

@@ -4,6 +4,7 @@
  *   GPU_LAUNCH(kernel, blocks, threads, shared, ...)   threads of a block may meet: in barriers and shuffles
  *   GPU_LAUNCH_APART(kernel, blocks, threads, ...)     they never do, and need no shared memory
  *   GPU_SHARED(type, name)                             the block's shared memory: there is no other way to it
+ *   GPU_SHARED_MOST(kernel, bytes)                     before a launch with more than 48 KiB of it
  *   gpu_get4, gpu_set4                                 four floats in one access
  *   GPU_WIDE(type, at)                                 an address as one of `type`, more than one number wide
  *   gpu_size_here()                                    of the GPU that launches go to, asked by the host
@@ -28,6 +29,17 @@ extern "C" cudaStream_t device_cuda_stream(void); /* of the device that runs pla
 #define GPU_SHARED(type, name)                                                                               \
     extern __shared__ __align__(16) unsigned char gpu_shared_bytes[];                                        \
     type *name = (type *)gpu_shared_bytes
+/* Said once for each kernel. */
+template <class K>
+static inline void gpu_shared_most(K *kernel, int bytes) {
+    if (bytes > 48 << 10)
+        cudaFuncSetAttribute((const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+}
+#define GPU_SHARED_MOST(kernel, bytes)                                                                       \
+    do {                                                                                                     \
+        static const bool said = (gpu_shared_most(GPU_NAME kernel, bytes), true);                            \
+        (void)said;                                                                                          \
+    } while (0)
 #define GPU_WIDE(type, at) ((type *)(at))
 static __device__ __forceinline__ void gpu_get4(const float *at, float x[4]) {
     float4 four = *(const float4 *)at;
@@ -56,11 +68,13 @@ static inline gpu_size gpu_size_here(void) {
 #undef __global__
 #undef GPU_LAUNCH
 #undef GPU_LAUNCH_APART
+#undef GPU_SHARED_MOST
 #define __global__ static
 template <class... A>
 static inline void gpu_planned(const A &...) {}
 #define GPU_LAUNCH(kernel, ...) gpu_planned(__VA_ARGS__)
 #define GPU_LAUNCH_APART(kernel, ...) gpu_planned(__VA_ARGS__)
+#define GPU_SHARED_MOST(kernel, bytes) (void)(bytes)
 #endif
 
 #define GPU_INLINE static __device__ __forceinline__

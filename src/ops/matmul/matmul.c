@@ -236,4 +236,5 @@ const op_def op_matmul = { .name = "matmul",
                            .cost = cost,
                            .cpu = matmul_cpu,
                            .cuda = OP_CUDA(matmul_cuda),
+                           .tensor = OP_CUDA(matmul_tensor),
                            .cases = cases };

@@ -31,6 +31,7 @@ typedef struct {
 extern const op_def op_matmul;
 extern const op_kernel matmul_cpu[];
 extern const op_kernel matmul_cuda[];
+extern const op_kernel matmul_tensor[];
 
 tensor_id matmul_apply(graph *g, const matmul_inputs *in);
 

@@ -1,0 +1,84 @@
+/* Twins of the instructions in mma.h. What reads and writes memory stands here, so that who watches each
+ * access sees it (emulate_watch.h); the rest is in emulate_mma.cpp. */
+#pragma once
+
+#include "base/half.h"
+#include "device/cuda/emulate.h"
+
+namespace emulate {
+typedef uint16_t eight __attribute__((vector_size(16), may_alias));
+
+/* d += a b by a warp; `wide` are the numbers of 16 bits in f32. */
+void mma(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], float (*wide)(uint16_t), site at);
+
+/* A copy that this thread has begun, and that lands at a wait. */
+struct copy {
+    eight *to;
+    eight bytes;
+    unsigned group;
+};
+void copy_begins(const copy &c);
+void copies_commit();
+/* The oldest of this thread's that is in none of the `left` youngest groups; false: there is none. */
+bool copy_lands(unsigned left, copy *c);
+} // namespace emulate
+
+inline void gpu_mma(gpu_bf16, float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], EMULATE_SITE) {
+    emulate::mma(d, a, b, half_from_bf16, { "mma", file, line });
+}
+inline void gpu_mma(gpu_f16, float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], EMULATE_SITE) {
+    emulate::mma(d, a, b, half_from_f16, { "mma", file, line });
+}
+
+/* The number of the m-th matrix at this row and column, of rows as their lanes gave them. */
+inline uint32_t emulate_matrix_at(const unsigned char *rows, int m, unsigned row, unsigned column) {
+    uint16_t bits;
+    memcpy(&bits, rows + (8 * (unsigned)m + row) * emulate::SLOT + column * sizeof bits, sizeof bits);
+    return bits;
+}
+inline void gpu_ldmatrix(uint32_t (&r)[4], const void *row, EMULATE_SITE) {
+    emulate::eight mine = *emulate::wide<emulate::eight>((void *)row);
+    const unsigned char *rows = emulate::exchange(~0u, &mine, sizeof mine, { "ldmatrix", file, line });
+    unsigned g = emulate::here.lane / 4, t = emulate::here.lane % 4;
+    for (int m = 0; m < 4; m++)
+        r[m] = emulate_matrix_at(rows, m, g, 2 * t) | emulate_matrix_at(rows, m, g, 2 * t + 1) << 16;
+}
+inline void gpu_ldmatrix_across(uint32_t (&r)[4], const void *row, EMULATE_SITE) {
+    emulate::eight mine = *emulate::wide<emulate::eight>((void *)row);
+    const unsigned char *rows = emulate::exchange(~0u, &mine, sizeof mine, { "ldmatrix.trans", file, line });
+    unsigned g = emulate::here.lane / 4, t = emulate::here.lane % 4;
+    for (int m = 0; m < 4; m++)
+        r[m] = emulate_matrix_at(rows, m, 2 * t, g) | emulate_matrix_at(rows, m, 2 * t + 1, g) << 16;
+}
+
+/* Until it lands its place is NaN: a wait or a barrier that is missing shows. */
+inline void gpu_copy16(void *shared, const void *from, int bytes) {
+    emulate::copy c = { emulate::wide<emulate::eight>(shared), {}, 0 };
+    if (bytes == 16)
+        c.bytes = *emulate::wide<emulate::eight>((void *)from);
+    else
+        for (int i = 0; i < bytes / 2; i++) c.bytes[i] = ((const uint16_t *)from)[i];
+    *c.to = emulate::eight{} - 1;
+    emulate::copy_begins(c);
+}
+inline void gpu_copies_commit() { emulate::copies_commit(); }
+template <int LEFT>
+inline void gpu_copies_wait() {
+    emulate::copy c;
+    while (emulate::copy_lands(LEFT, &c)) *c.to = c.bytes;
+}
+
+struct gpu_eight {
+    emulate::eight x;
+};
+inline gpu_eight gpu_eight_read(const uint16_t *at, int count) {
+    gpu_eight e = {};
+    for (int i = 0; i < count && i < 8; i++) e.x[i] = at[i];
+    return e;
+}
+inline void gpu_eight_words(const gpu_eight &e, int, uint32_t (&w)[4]) { memcpy(w, &e.x, sizeof w); }
+inline void gpu_set16(void *shared, const uint32_t (&w)[4]) {
+    emulate::eight all;
+    memcpy(&all, w, sizeof all);
+    *emulate::wide<emulate::eight>(shared) = all;
+}

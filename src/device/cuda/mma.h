@@ -1,0 +1,107 @@
+/* Instructions of tensor cores and what feeds them, one wrapper each, for capability 8.0 and later: products
+ * of 16 x 16 by 16 x 8 numbers of 16 bits, sums in f32 (mma.sync m16n8k16); eight rows of 16 bytes from
+ * shared memory into the registers that these want (ldmatrix); copies of 16 bytes from global to shared
+ * memory that go on beside the kernel (cp.async). Twins for emulation follow the layouts that the PTX ISA
+ * documents. A kernel that uses them has a body for these capabilities alone: #if GPU_HAS_MMA.
+ *
+ * Registers of a lane (g = lane / 4, t = lane % 4), two numbers in each, the lower half first:
+ *   a  rows g, g + 8, g, g + 8 at depths 2t, 2t, 2t + 8, 2t + 8
+ *   b  column g at depths 2t, 2t + 8
+ *   d  row g at columns 2t, 2t + 1, then row g + 8
+ *
+ * The order of the sums within one mma is the hardware's; the twin adds in f64 and rounds once. So both have
+ * the same bits only where every sum is exact. */
+#pragma once
+
+#include "device/cuda/gpu.h"
+
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
+#define GPU_HAS_MMA 1
+#else
+#define GPU_HAS_MMA 0
+#endif
+
+enum { GPU_MMA_LEAST = 80 /* capability */ };
+
+/* The two types of numbers, as tags. */
+struct gpu_bf16 {};
+struct gpu_f16 {};
+
+#ifdef __CUDACC__
+
+#define GPU_MMA(TYPE)                                                                                        \
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." TYPE "." TYPE ".f32 "                              \
+                 "{%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};"                                        \
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                                            \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]))
+GPU_INLINE void gpu_mma(gpu_bf16, float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+    GPU_MMA("bf16");
+}
+GPU_INLINE void gpu_mma(gpu_f16, float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+    GPU_MMA("f16");
+}
+#undef GPU_MMA
+
+GPU_INLINE unsigned gpu_shared_at(const void *p) { return (unsigned)__cvta_generic_to_shared(p); }
+
+/* Four matrices of 8 x 8: lane 8 m + r gives the address of row r of the m-th; of it a lane gets row g at
+ * columns 2t, 2t + 1, or with `across` column g at rows 2t, 2t + 1. */
+GPU_INLINE void gpu_ldmatrix(uint32_t (&r)[4], const void *row) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3},[%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(gpu_shared_at(row))
+                 : "memory");
+}
+GPU_INLINE void gpu_ldmatrix_across(uint32_t (&r)[4], const void *row) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3},[%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+                 : "r"(gpu_shared_at(row))
+                 : "memory");
+}
+
+/* The first `bytes` of 16 (0 .. 16), zeros behind; both addresses are multiples of 16. Copies since the last
+ * commit are a group; a wait leaves the LEFT youngest groups under way, and is for the thread's own copies.
+ */
+GPU_INLINE void gpu_copy16(void *shared, const void *from, int bytes) {
+    asm volatile("cp.async.cg.shared.global [%0],[%1],16,%2;" ::"r"(gpu_shared_at(shared)), "l"(from),
+                 "r"(bytes)
+                 : "memory");
+}
+GPU_INLINE void gpu_copies_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int LEFT>
+GPU_INLINE void gpu_copies_wait() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
+}
+
+/* Eight numbers of 16 bits from any address on, in two steps, so that other work stands between them: what is
+ * read are the 16 bytes around the first number and the next 16, of both only what holds a number asked for.
+ */
+struct gpu_eight {
+    uint4 low, high;
+    unsigned shift; /* bits */
+};
+GPU_INLINE gpu_eight gpu_eight_read(const uint16_t *at, int count) {
+    gpu_eight e = { { 0, 0, 0, 0 }, { 0, 0, 0, 0 }, (unsigned)((uintptr_t)at & 15) * 8 };
+    const uint4 *line = (const uint4 *)((uintptr_t)at & ~(uintptr_t)15);
+    if (count > 0) e.low = __ldg(line);
+    if (count * 16 + (int)e.shift > 128) e.high = __ldg(line + 1);
+    return e;
+}
+GPU_INLINE void gpu_eight_words(const gpu_eight &e, int count, uint32_t (&w)[4]) {
+    uint32_t x[8] = { e.low.x, e.low.y, e.low.z, e.low.w, e.high.x, e.high.y, e.high.z, e.high.w };
+    if (e.shift & 64) x[0] = x[2], x[1] = x[3], x[2] = x[4], x[3] = x[5], x[4] = x[6], x[5] = x[7];
+    if (e.shift & 32) x[0] = x[1], x[1] = x[2], x[2] = x[3], x[3] = x[4], x[4] = x[5];
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        w[i] = __funnelshift_r(x[i], x[i + 1], e.shift & 31);
+        int left = count - 2 * i;
+        w[i] = left >= 2 ? w[i] : left == 1 ? w[i] & 0xffff : 0;
+    }
+}
+GPU_INLINE void gpu_set16(void *shared, const uint32_t (&w)[4]) {
+    *(uint4 *)shared = make_uint4(w[0], w[1], w[2], w[3]);
+}
+
+#else
+#include "device/cuda/emulate_mma.h"
+#endif
