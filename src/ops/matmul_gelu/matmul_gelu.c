@@ -105,6 +105,7 @@ const op_def op_matmul_gelu = { .name = "matmul_gelu",
                                 .cost = cost,
                                 .cpu = matmul_gelu_cpu,
                                 .cuda = OP_CUDA(matmul_gelu_cuda),
+                                .tensor = OP_CUDA(matmul_gelu_tensor),
                                 .cases = cases };
 
 const op_def op_matmul_gelu_backward = { .name = "matmul_gelu_backward",
@@ -118,4 +119,5 @@ const op_def op_matmul_gelu_backward = { .name = "matmul_gelu_backward",
                                          .cost = cost_backward,
                                          .cpu = matmul_gelu_backward_cpu,
                                          .cuda = OP_CUDA(matmul_gelu_backward_cuda),
+                                         .tensor = OP_CUDA(matmul_gelu_backward_tensor),
                                          .cases = backward_cases };

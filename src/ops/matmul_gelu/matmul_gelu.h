@@ -20,3 +20,4 @@ enum { MATMUL_GELU_BIAS = 2, MATMUL_GELU_X = 2 }; /* places of the inputs, behin
 extern const op_def op_matmul_gelu, op_matmul_gelu_backward;
 extern const op_kernel matmul_gelu_cpu[], matmul_gelu_backward_cpu[];
 extern const op_kernel matmul_gelu_cuda[], matmul_gelu_backward_cuda[];
+extern const op_kernel matmul_gelu_tensor[], matmul_gelu_backward_tensor[];

@@ -1,58 +1,5 @@
-/* Twins of the packed product that ends in GELU: the product rounds to the type of y, as one that stands
- * alone does, and GELU reads that. */
-#include "ops/matmul/matmul_cuda.h"
-
-extern "C" {
-#include "ops/matmul_gelu/matmul_gelu.h"
-}
-#include "ops/gelu/gelu_math.h"
-
-/* What a product of its own would have stored; no minus 0, which the CPU's addition to 0 ends as well. */
-GPU_INLINE float matmul_gelu_stored(const cuda_span &y, float sum) { return y.stored(sum) + 0.0f; }
-
-struct matmul_gelu_end {
-    cuda_span bias, y; /* bias.data may be NULL */
-    int64_t columns;
-    bool tanh, fours;
-
-    __device__ __forceinline__ float of(float sum) const {
-        float x = matmul_gelu_stored(y, sum);
-        return tanh ? gelu_tanh_f32(x) : gelu_erf_f32(x);
-    }
-    __device__ __forceinline__ float before(int64_t, int64_t) const { return 0; }
-    __device__ __forceinline__ void end(int64_t row, int64_t column, float sum) const {
-        y.set(row * columns + column, of(bias.data ? sum + bias.get(column) : sum));
-    }
-    __device__ __forceinline__ void before4(int64_t, int64_t, float *) const {}
-    __device__ __forceinline__ void end4(int64_t row, int64_t column, float x[4]) const {
-        matmul_add4(bias, column, x);
-#pragma unroll
-        for (int k = 0; k < 4; k++) x[k] = of(x[k]);
-        y.set4(row * columns + column, x);
-    }
-};
-
-struct matmul_gelu_slope_end {
-    cuda_span x, y;
-    int64_t columns;
-    bool tanh, fours;
-
-    __device__ __forceinline__ float of(float at, float sum) const {
-        return matmul_gelu_stored(y, sum) * (tanh ? gelu_tanh_slope_f32(at) : gelu_erf_slope_f32(at));
-    }
-    __device__ __forceinline__ float before(int64_t, int64_t) const { return 0; }
-    __device__ __forceinline__ void end(int64_t row, int64_t column, float sum) const {
-        y.set(row * columns + column, of(x.get(row * columns + column), sum));
-    }
-    __device__ __forceinline__ void before4(int64_t, int64_t, float *) const {}
-    __device__ __forceinline__ void end4(int64_t row, int64_t column, float sum[4]) const {
-        float at[4];
-        x.get4(row * columns + column, at);
-#pragma unroll
-        for (int k = 0; k < 4; k++) sum[k] = of(at[k], sum[k]);
-        y.set4(row * columns + column, sum);
-    }
-};
+/* Twins of the packed product that ends in GELU. */
+#include "ops/matmul_gelu/matmul_gelu_cuda.h"
 
 template <class E>
 static void matmul_gelu_product(const op_call *c, cuda_span second) {
@@ -60,10 +7,8 @@ static void matmul_gelu_product(const op_call *c, cuda_span second) {
     const op_arg *a = op_in(c, MATMUL_A), *b = op_in(c, MATMUL_B);
     matmul_sizes s;
     matmul_sizes_of(&a->shape, &b->shape, &t->product, &s);
-    cuda_span y = cuda_out(c, 0);
-    E end = { second, y, s.columns, t->tanh != 0, matmul_fours(s.columns, second, y) };
-    matmul_plain(matmul_matrix_of(a, t->product.ta), matmul_matrix_of(b, !t->product.tb), end,
-                 { s.rows, s.columns, s.depth });
+    matmul_plain(matmul_matrix_of(a, t->product.ta), matmul_matrix_of(b, !t->product.tb),
+                 matmul_gelu_end_of<E>(c, second), { s.rows, s.columns, s.depth });
 }
 
 static void run(const op_call *c) { matmul_gelu_product<matmul_gelu_end>(c, cuda_in(c, MATMUL_GELU_BIAS)); }
