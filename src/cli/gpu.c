@@ -17,6 +17,7 @@ device_gpu gpu_of(const hardware *h) {
                      .threads = (int)h->threads,
                      .memory = h->memory,
                      .f32 = h->f32,
+                     .f16 = h->f16,
                      .bandwidth = h->bandwidth,
                      .link = h->link,
                      .cache_bytes = h->cache,

@@ -52,7 +52,7 @@ typedef struct {
     int threads;         /* that each of them holds */
     uint64_t memory;     /* bytes that processes can have */
     uint64_t context[3]; /* bytes of it that a context takes: least, likely, most */
-    double f32;          /* operations a second */
+    double f32, f16;     /* operations a second; f16: of tensor cores, dense, sums in f32 */
     double bandwidth;    /* bytes a second of its memory, */
     double link;         /* and of copies between it and the host's */
     double cache_bytes, call_seconds;

@@ -1,5 +1,6 @@
 #include "device/device_gpu.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -28,15 +29,28 @@ static double cache_of(const device_gpu *g) {
                               : 1024 * least[i].kib * (g->multiprocessors ? g->multiprocessors : 16);
 }
 
+/* Of tensor cores, where nobody said it: the least that a generation has of them, beside f32. */
+static double tensor_cores_of(const device_gpu *g) {
+    static const struct {
+        uint32_t capability; /* and later */
+        double times;
+    } least[] = { { 120, 2 }, { 100, 28 }, { 90, 14 }, { 86, 2 }, { 80, 16 }, { 0, 0 } };
+    size_t i = 0;
+    while (g->capability < least[i].capability) i++;
+    return g->f16 > 0 ? g->f16 : least[i].times * g->f32;
+}
+
 /* Which part of a peak our kernels reach, as an H200 was seen to take for gpt2 (bench/results/gpu_step.md).
- * Numbers of 16 bits are multiplied in f32, so they have its rate. */
+ * Of tensor cores' it is a guess: they have not been timed. WORK_PRODUCTS_HALF is for their kernels alone
+ * (lower_cost). */
 device_rates device_gpu_rates(const device_gpu *g, int threads) {
     const char *title =
         strncmp(g->title, "A ", 2) == 0 ? g->title + 2 : g->title; /* "the slice 1g.10gb of …" */
     const double call = 4e-6, link = 2e10;                         /* where nobody said them */
     device_rates r = device_rates_default(threads);
     for (int k = 0; k < WORK_KINDS; k++) r.flops[k] = 0.3 * g->f32;
-    r.flops[WORK_PRODUCTS] = r.flops[WORK_PRODUCTS_HALF] = 0.15 * g->f32;
+    r.flops[WORK_PRODUCTS] = 0.15 * g->f32;
+    r.flops[WORK_PRODUCTS_HALF] = fmax(0.25 * tensor_cores_of(g), r.flops[WORK_PRODUCTS]);
     r.flops[WORK_ATTENTION] = r.flops[WORK_ATTENTION_HALF] = 0.12 * g->f32;
     r.draws = 0.05 * g->f32;
     r.cached = 3 * g->bandwidth;

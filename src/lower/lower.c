@@ -52,10 +52,20 @@ static const op_kernel *pick(const op_call *call, const op_def *op, const lower_
     return k || !d->host ? k : first_of(op->cpu, call);
 }
 
-/* Of which kind of device is the kernel? */
+/* Of which list is the kernel? */
 static bool is_of(const op_kernel *k, const op_kernel *list) {
     while (list && list->name && list != k) list++;
-    return list == k;
+    return k && list == k;
+}
+
+op_cost lower_cost(const graph *g, const lower_step *step) {
+    const node *n = graph_node(g, step->node);
+    op_cost cost = n->op->cost(g, n);
+    if (is_of(step->kernel, n->op->tensor))
+        cost.kind = WORK_PRODUCTS_HALF;
+    else if (cost.kind == WORK_PRODUCTS_HALF && is_of(step->kernel, n->op->cuda))
+        cost.kind = WORK_PRODUCTS;
+    return cost;
 }
 
 static status lower_node(const lower_options *o, const graph *g, node_id id, lower_step *step) {
@@ -69,7 +79,7 @@ static status lower_node(const lower_options *o, const graph *g, node_id id, low
     const op_kernel *k = pick(&call, n->op, o);
     status result = STATUS_OK;
     const device *d = lower_device(o);
-    bool by_host = k && !is_of(k, kernels_of(n->op, d->kind));
+    bool by_host = k && !is_of(k, kernels_of(n->op, d->kind)) && !is_of(k, n->op->tensor);
     if (!k || (by_host && !d->host)) {
         result = status_set(STATUS_INVALID, "no kernel of %s takes these inputs on the device %s",
                             n->op->name, d->name);
@@ -148,7 +158,7 @@ static status add_step(lowering *l, const lower_options *o, node_id id) {
         l->costs[now] = l->costs[equal - 1];
     } else {
         TRY(lower_node(o, g, id, step));
-        l->costs[now] = n->op->cost(g, n);
+        l->costs[now] = lower_cost(g, step);
     }
     l->next = equal;
     l->p->count++;

@@ -50,6 +50,10 @@ const device *lower_device(const lower_options *o);
 status lower_program(graph *g, const lower_options *o, program *p);
 void lower_close(program *p);
 
+/* What the step's node costs, by the kernel that it has: GPUs multiply numbers of 16 bits on tensor cores, or
+ * as f32, whatever the op says. */
+op_cost lower_cost(const graph *g, const lower_step *step);
+
 /* Fills a call on the device, its arguments but for their data: shapes and dtypes of node n. `args` has room
  * for in_count + out_count. */
 void lower_call(const graph *g, const node *n, const device *d, op_arg *args, op_call *call);

@@ -122,10 +122,7 @@ status predict_filed(program *p, const device_rates *rates) {
     const double before = p->seconds, computing = p->computing;
     op_cost *costs = memory_room(p->count, sizeof *costs);
     if (!costs) return status_set(STATUS_FAILED, "no memory to predict times");
-    for (uint32_t s = 0; s < p->count; s++) {
-        const node *n = graph_node(&p->graph, p->steps[s].node);
-        costs[s] = n->op->cost(&p->graph, n);
-    }
+    for (uint32_t s = 0; s < p->count; s++) costs[s] = lower_cost(&p->graph, &p->steps[s]);
     status result = predict_program(p, costs, true, rates);
     memory_free(costs);
     p->computing = computing;

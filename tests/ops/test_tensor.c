@@ -261,13 +261,15 @@ static void they_are_asked_for(void **state) {
     assert_int_equal(instructions_pin(INSTRUCTIONS_TENSOR), STATUS_OK);
 }
 
-int main(void) {
+/* With an argument, the test of that name only. */
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(they_are_asked_for),
         cmocka_unit_test(a_row_has_its_bits),
         cmocka_unit_test(cuts_are_exact),
         cmocka_unit_test(gelu_in_the_product),
     };
+    if (argc > 1) cmocka_set_test_filter(argv[1]);
     if (instructions_pin(INSTRUCTIONS_TENSOR) != STATUS_OK) return 1;
     return cmocka_run_group_tests_name("products on tensor cores", tests, NULL, NULL);
 }
