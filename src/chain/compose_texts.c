@@ -33,6 +33,7 @@ static status make_program(const compose_run *r, const compose_choice *pinned, c
     r->model->build(r->model, &g, of, &ports);
     status result = graph_status(&g);
     if (result == STATUS_OK && ports.logits) graph_keep(&g, ports.logits, "logits");
+    if (result == STATUS_OK && ports.hidden) graph_keep(&g, ports.hidden, "hidden");
     pass_context context = compose_context(r, &c);
     context.training = false, context.adapters = r->adapters;
     if (result == STATUS_OK) result = choose(pinned, &g, &context, &c);

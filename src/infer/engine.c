@@ -67,7 +67,8 @@ static status plan_sizes(engine *e, const engine_sizes *s) {
                           .text_blocks = e->text_blocks,
                           .cache_blocks = s->blocks,
                           .wanted = engine_wanted(s),
-                          .cache = s->cache };
+                          .cache = s->cache,
+                          .hidden = s->pools };
     compose_run run = {
         .model = &e->folder->model,
         .adapters = e->folder->several.count ? &e->folder->several : NULL,
@@ -168,7 +169,8 @@ static void find_values(engine *e) {
                                            .table = exec_input(e->exec, k, "table"),
                                            .wanted = exec_input(e->exec, k, "wanted"),
                                            .adapter = exec_input(e->exec, k, "adapter"),
-                                           .logits = exec_output(e->exec, k, "logits") };
+                                           .logits = exec_output(e->exec, k, "logits"),
+                                           .hidden = exec_output(e->exec, k, "hidden") };
     e->sampling = exec_buffer(e->exec, "sampling");
 }
 

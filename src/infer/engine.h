@@ -22,6 +22,7 @@
 #include "infer/constraint/constraint.h"
 #include "infer/engine_stats.h"
 #include "infer/model_folder.h"
+#include "infer/pooling.h"
 #include "infer/sample.h"
 
 typedef struct {
@@ -41,6 +42,7 @@ typedef struct {
     dtype cache;           /* type of keys and values */
     sample_needs sampling; /* what drawing may be asked for */
     bool constrained;      /* texts may have a constraint */
+    bool pools;            /* texts may be asked for their vector */
     bool expects;          /* admission is expected, not certain */
     int64_t guesses;       /* tokens of a text that a step has unasked, at most */
     uint64_t held_bytes;   /* memory of the caller's own, a part of the plan */
@@ -69,13 +71,14 @@ typedef struct {
     int64_t tokens;     /* to add, at least 1; count + tokens <= text_length + 1: the last one is not read */
     const sample_options *sample;
     constraint *constraint; /* which tokens may come; lent, begun, and kept up to date; NULL: any */
-    uint64_t group;         /* below 2^48: texts of one group share blocks of equal ids; or ENGINE_ALONE */
-    int32_t adapter;        /* its number in the folder and one; 0: none */
+    pooled *pooled;  /* lent, begun: no token is drawn, and the text becomes this vector. `tokens` is 1 */
+    uint64_t group;  /* below 2^48: texts of one group share blocks of equal ids; or ENGINE_ALONE */
+    int32_t adapter; /* its number in the folder and one; 0: none */
     void *context;
 } engine_request;
 
 #define ENGINE_ALONE UINT64_MAX
-enum { ENGINE_NONE = -1 };
+enum { ENGINE_NONE = -1, ENGINE_POOLED = -2 };
 int32_t
 engine_room(const engine *e); /* the number that the next text gets, below sizes.texts; or ENGINE_NONE */
 /* The text's number; ENGINE_NONE: there is no room for it now. */
@@ -98,7 +101,8 @@ int64_t engine_cached(const engine *e, int32_t number); /* ids of its prompt tha
 
 /* Runs a step, and draws. For every token drew(context of the request, id) is called; *over: the text ends
  * with it. A text that has all its tokens ends by itself, after that call; so does one whose constraint
- * allows no token, with the id ENGINE_NONE. One whose numbers are not finite ends without it. */
+ * allows no token, with the id ENGINE_NONE, and one that is pooled, with ENGINE_POOLED. One whose numbers are
+ * not finite ends without it. */
 typedef status (*engine_drew)(void *context, int32_t id, bool *over);
 status engine_step(engine *e, engine_drew drew);
 /* The same in three parts: the rows of the next step, for program *k, or false: there is nothing to do; the

@@ -7,10 +7,13 @@ int64_t engine_blocks_for(int64_t most) { return (most - 1 + CACHE_BLOCK - 1) / 
 /* Left, and promised to nobody. */
 static int64_t spare(const engine *e) { return blocks_left(&e->blocks) - e->promised; }
 
+/* Rows of all its ids are needed, whoever has computed them before. */
+static bool reads_all(const engine_text *t) { return t->pooled && pooling_reads_all(t->pooled->how); }
+
 /* The block with the ids behind n blocks, or BLOCKS_NONE; the last id is not looked for: its logits are
  * wanted. */
 static int32_t find_block(const engine *e, const engine_text *t, uint64_t chain, int64_t n) {
-    if (!t->shares || (n + 1) * CACHE_BLOCK >= t->count) return BLOCKS_NONE;
+    if (!t->shares || reads_all(t) || (n + 1) * CACHE_BLOCK >= t->count) return BLOCKS_NONE;
     return blocks_find(&e->blocks, chain, t->owner, t->ids + n * CACHE_BLOCK);
 }
 

@@ -25,6 +25,7 @@ typedef struct {
     int64_t guessed, right; /* rows of this step for ids that were guessed; of these came true */
     sample_options sample;
     constraint *constraint;        /* NULL: none */
+    pooled *pooled;                /* NULL: tokens are drawn */
     char failure[ENGINE_SENTENCE]; /* "": none */
     int32_t adapter;               /* its number; -1: none */
     void *context;
@@ -32,7 +33,7 @@ typedef struct {
 
 /* Values of a program that the host writes and reads. */
 typedef struct {
-    exec_value tokens, position, text, slot, table, wanted, adapter, logits;
+    exec_value tokens, position, text, slot, table, wanted, adapter, logits, hidden;
 } engine_program;
 
 /* What is drawn from logits of the step. */

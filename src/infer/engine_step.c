@@ -18,7 +18,7 @@ static void add_row(engine *e, int32_t number, int64_t position) {
     s->position[s->count] = (int32_t)position;
     s->text[s->count] = number, s->adapter[s->count] = t->adapter;
     s->slot[s->count] = block * CACHE_BLOCK + (int32_t)(position % CACHE_BLOCK);
-    if (position + 1 >= t->count) s->wanted[s->drawn++] = (int32_t)s->count;
+    if (position + 1 >= t->count && !t->pooled) s->wanted[s->drawn++] = (int32_t)s->count;
     s->count++;
 }
 
@@ -73,7 +73,7 @@ static void add_guess(engine *e, int32_t number, int64_t most) {
 static void add_guesses(engine *e) {
     for (int64_t k = 0; k < e->order_count && !is_full(e); k++) {
         const engine_text *t = &e->texts[e->order[k]];
-        if (takes_part(t) && !t->constraint && t->done == t->count)
+        if (takes_part(t) && !t->constraint && !t->pooled && t->done == t->count)
             add_guess(e, e->order[k], e->sizes.guesses);
     }
 }
@@ -173,24 +173,60 @@ static status draw_all(engine *e, uint32_t k) {
     return STATUS_OK;
 }
 
+/* ---- what is pooled ---- */
+
+/* Row i of the hidden states, part for part as the host can have them; `part` begins at byte `first`. */
+static status pool_row(engine *e, const exec_value *hidden, int64_t i, exec_part *part, uint64_t *first) {
+    const engine_text *t = &e->texts[e->step.text[i]];
+    uint64_t row = (uint64_t)t->pooled->how->width * sizeof(float), begin = (uint64_t)i * row;
+    for (uint64_t at = begin, n; at < begin + row; at += n) {
+        if (at < *first || at >= *first + part->bytes) {
+            TRY(exec_view(e->exec, hidden, at, part));
+            *first = at;
+        }
+        n = *first + part->bytes - at < begin + row - at ? *first + part->bytes - at : begin + row - at;
+        pooling_add(t->pooled,
+                    &(pooled_part){ .numbers = (const float *)part->data + (at - *first) / sizeof(float),
+                                    .from = (int64_t)((at - begin) / sizeof(float)),
+                                    .n = (int64_t)(n / sizeof(float)),
+                                    .position = e->step.position[i],
+                                    .count = t->count });
+    }
+    return STATUS_OK;
+}
+
+static status pool_all(engine *e, uint32_t k) {
+    exec_part part = { 0 };
+    uint64_t first = 0;
+    for (int64_t i = 0; i < e->step.count; i++)
+        if (e->texts[e->step.text[i]].pooled) TRY(pool_row(e, &e->programs[k].hidden, i, &part, &first));
+    return STATUS_OK;
+}
+
 status engine_compute(engine *e, uint32_t k) {
     TRY(run(e, k));
+    if (e->sizes.pools) TRY(pool_all(e, k));
     return draw_all(e, k);
 }
 
 /* ---- handing it out ---- */
 
-/* Its numbers are not finite: it ends, and nobody finds what it has computed. It is drawn once more, for the
- * sentence, which was another thread's. */
-static status fail(engine *e, uint32_t k, int64_t place, int32_t number) {
+/* Its numbers are not finite: it ends, with the sentence that was set, and nobody finds what it has
+ * computed. */
+static void end_failed(engine *e, int32_t number) {
     engine_text *t = &e->texts[number];
+    for (int64_t i = 0; i < t->blocks; i++) blocks_forget(&e->blocks, engine_line(e, number)[i]);
+    snprintf(t->failure, sizeof t->failure, "%s", status_message());
+    t->going = false, e->stats.failed++;
+}
+
+/* It is drawn once more, for the sentence, which was another thread's. */
+static status fail(engine *e, uint32_t k, int64_t place, int32_t number) {
     drawing d;
     TRY(view(e, k, &d));
     if (draw(&d, place, 0, &e->draws[place].drawn) == STATUS_OK)
         return status_set(STATUS_FAILED, "logits changed while a token was drawn");
-    for (int64_t i = 0; i < t->blocks; i++) blocks_forget(&e->blocks, engine_line(e, number)[i]);
-    snprintf(t->failure, sizeof t->failure, "%s", status_message());
-    t->going = false, e->stats.failed++;
+    end_failed(e, number);
     return STATUS_OK;
 }
 
@@ -229,7 +265,24 @@ static void learn(engine *e) {
     }
 }
 
+/* Texts whose last row was in the step are vectors now. */
+static status hand_pooled(engine *e, engine_drew drew) {
+    bool over;
+    for (int64_t i = 0; i < e->step.count; i++) {
+        engine_text *t = &e->texts[e->step.text[i]];
+        if (!t->pooled || !t->going || e->step.position[i] + 1 != t->count) continue;
+        if (pooling_end(t->pooled, t->count) != STATUS_OK) {
+            end_failed(e, e->step.text[i]);
+            continue;
+        }
+        t->going = false, e->stats.finished++;
+        TRY(drew(t->context, ENGINE_POOLED, &over));
+    }
+    return STATUS_OK;
+}
+
 status engine_draw(engine *e, uint32_t k, engine_drew drew) {
+    if (e->sizes.pools) TRY(hand_pooled(e, drew));
     for (int64_t i = 0; i < e->step.drawn; i++) {
         int64_t row = e->step.wanted[i];
         int32_t number = e->step.text[row];

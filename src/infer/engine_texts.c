@@ -31,6 +31,7 @@ static void set_up(engine *e, int32_t number, const engine_request *r) {
     t->cached = t->reached = 0;
     t->lookup = (lookup){ 0 }, t->guessed = t->right = 0;
     t->sample = *r->sample, t->constraint = r->constraint, t->context = r->context;
+    t->pooled = r->pooled;
     t->failure[0] = 0;
 }
 
@@ -69,6 +70,7 @@ int32_t engine_begin(engine *e, const engine_request *r) {
 /* Ids of r that the text has in the cache; not the last one, whose logits are wanted. */
 static int64_t common(const engine_text *t, const engine_request *r) {
     int64_t n = 0;
+    if (r->pooled && pooling_reads_all(r->pooled->how)) return 0;
     if (t->shares != (r->group != ENGINE_ALONE) || t->owner != owner_of(r) || t->adapter != r->adapter - 1)
         return 0;
     while (n < t->done && n + 1 < r->count && t->ids[n] == r->ids[n]) n++;
@@ -127,7 +129,7 @@ static void learn(engine *e, const engine_text *t) {
 
 void engine_leave(engine *e, int32_t number) {
     engine_text *t = &e->texts[number];
-    learn(e, t);
+    if (!t->pooled) learn(e, t);
     leave_order(e, number);
     engine_give_back(e, number, 0);
     t->used = t->going = t->waits = false;

@@ -24,7 +24,8 @@ static status join(const char *directory, const char *file, char path[PATH_BYTES
 
 /* ---- reading weights ---- */
 
-static const char prefix[] = "transformer.";
+/* What files of a model without its head leave away, as sentence-transformers saves them. */
+static const char *const prefixes[] = { "transformer.", "model." };
 
 /* The first of BERT's files call the scale of a norm gamma and its shift beta. */
 static const safetensors_entry *find_older(const safetensors *s, const char *name) {
@@ -45,8 +46,9 @@ static const safetensors_entry *find_older(const safetensors *s, const char *nam
 
 static const safetensors_entry *find(const safetensors *s, const char *name) {
     const safetensors_entry *e = safetensors_find(s, name);
-    if (!e && strncmp(name, prefix, sizeof prefix - 1) == 0)
-        e = safetensors_find(s, name + sizeof prefix - 1);
+    for (size_t i = 0; !e && i < sizeof prefixes / sizeof *prefixes; i++)
+        if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0)
+            e = safetensors_find(s, name + strlen(prefixes[i]));
     char filed[VIT_FILES_NAME_BYTES];
     if (!e && vit_files_name(name, filed)) e = safetensors_find(s, filed);
     return e ? e : find_older(s, name);

@@ -344,8 +344,11 @@ static void build(const model *m, graph *g, const model_run *run, model_ports *p
     tensor_id x = embed(&b, tokens, embedding);
     for (int64_t layer = 0; layer < c->layers; layer++) x = block(&b, layer, x);
     g->site = SITE_NONE;
-    if (run->mode == MODEL_ROWS) x = paged_wanted(g, &b.rows, x);
+    bool rows = run->mode == MODEL_ROWS, tells = rows && run->paged->hidden;
+    if (rows && !tells) x = paged_wanted(g, &b.rows, x);
     x = norm(&b, NO_LAYER, c->kind->last_norm, x);
+    tensor_id hidden = tells ? model_shown(g, x) : 0;
+    if (tells) x = paged_wanted(g, &b.rows, x);
     if (m->head.kind != HEAD_LANGUAGE) {
         judge(m, &b, x, run, ports);
         return;
@@ -354,7 +357,7 @@ static void build(const model *m, graph *g, const model_run *run, model_ports *p
     tensor_id bias = c->bias_head ? parameter(&b, NO_LAYER, c->kind->head, "bias", SHAPE(c->vocabulary)) : 0;
     tensor_id logits = matmul_apply(g, &(matmul_inputs){ .a = x, .b = head, .bias = bias, .tb = true });
     if (c->cap_logits > 0) logits = softcap_apply(g, logits, (float)c->cap_logits);
-    *ports = (model_ports){ .logits = logits };
+    *ports = (model_ports){ .logits = logits, .hidden = hidden };
     if (model_mode_continues(run->mode)) return;
     tensor_id labels = model_input(g, "labels", SHAPE(run->batch, run->context), DTYPE_I32);
     tensor_id scale = model_input(g, "loss_scale", SHAPE(1), DTYPE_F32);

@@ -129,6 +129,12 @@ bool families_learns_positions(const model_config *c) {
     return c->family == FAMILY_GPT2 || c->family == FAMILY_ENCODER;
 }
 
+int64_t families_width(const model_config *c) {
+    return c->family == FAMILY_GPT2      ? c->gpt2.channels
+           : c->family == FAMILY_DECODER ? c->decoder.channels
+                                         : 0;
+}
+
 int64_t families_vocabulary(const model_config *c) {
     model m;
     families_model(c, "", &m);

@@ -140,15 +140,18 @@ static void build(const model *m, graph *g, const model_run *run, model_ports *p
     x = drop(&b, x, c->dropout_embedding);
     for (int64_t layer = 0; layer < c->layers; layer++) x = block(&b, layer, x);
     g->site = SITE_NONE;
-    if (run->mode == MODEL_ROWS) x = paged_wanted(g, &b.rows, x);
+    bool rows = run->mode == MODEL_ROWS, tells = rows && run->paged->hidden;
+    if (rows && !tells) x = paged_wanted(g, &b.rows, x);
     x = norm(&b, -1, "transformer.ln_f", x);
+    tensor_id hidden = tells ? model_shown(g, x) : 0;
+    if (tells) x = paged_wanted(g, &b.rows, x);
     if (m->head.kind != HEAD_LANGUAGE) {
         judge(m, &b, x, run, ports);
         return;
     }
     tensor_id head = c->tied ? wte : parameter(&b, -1, "lm_head.weight", SHAPE(c->vocabulary, c->channels));
     tensor_id logits = matmul_apply(g, &(matmul_inputs){ .a = x, .b = head, .tb = true });
-    *ports = (model_ports){ .logits = logits };
+    *ports = (model_ports){ .logits = logits, .hidden = hidden };
     if (model_mode_continues(run->mode)) return;
     tensor_id labels = model_input(g, "labels", SHAPE(run->batch, run->context), DTYPE_I32);
     tensor_id scale = model_input(g, "loss_scale", SHAPE(1), DTYPE_F32);

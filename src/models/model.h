@@ -32,6 +32,7 @@ typedef struct {
 
 typedef struct {
     tensor_id loss, logits; /* 0: not in this mode */
+    tensor_id hidden; /* of MODEL_ROWS that tell it (models/paged.h): what its head looks at, of all rows */
 } model_ports;
 
 /* One input per sample: what the data source delivers. Its tensor has the shape (batch, of...). */
@@ -92,8 +93,9 @@ struct model {
 tensor_id model_parameter(graph *g, const char *name, shape s, uint16_t more_flags); /* f32, trainable */
 tensor_id model_input(graph *g, const char *name, shape s, dtype type);
 tensor_id model_result(graph *g, const char *name); /* (1) f32 */
-/* The same numbers, to be kept: a technique may make another node of a product, which keeps nothing. */
-tensor_id model_shown(graph *g, tensor_id logits);
+/* The same numbers, to be kept: a technique may make another node of a product or a norm, which keeps
+ * nothing. */
+tensor_id model_shown(graph *g, tensor_id x);
 /* STATUS_INVALID with a sentence where m can only be planned. */
 status model_computes(const model *m);
 status model_continues(const model *m); /* likewise where m can't continue a text */

@@ -15,6 +15,7 @@ typedef struct paged_sizes {
     int64_t cache_blocks; /* of the cache */
     int64_t wanted;       /* rows whose logits are made, at most as many as there are rows */
     dtype cache;          /* type of keys and values: f32, bf16, f16, or i8 with scales */
+    bool hidden;          /* the hidden states of all rows, behind the last norm, are a result too */
 } paged_sizes;
 
 typedef struct {

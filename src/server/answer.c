@@ -170,11 +170,11 @@ static void close_events(answer_writer *w, job *first) {
     text_add(&w->line, "data: [DONE]\n\n");
 }
 
-static bool is_alone(const job *j) { return j->first == j && !j->next; }
+bool answer_is_alone(const job *j) { return j->first == j && !j->next; }
 
 static void end_events(answer_writer *w, job *j) {
     add_event(w, j, "", 0, true);
-    if (!is_alone(j)) return;
+    if (!answer_is_alone(j)) return;
     close_events(w, j);
     answer_put(w, j);
 }
@@ -202,7 +202,9 @@ static void close_whole(answer_writer *w, job *first) {
 }
 
 void answer_close_group(answer_writer *w, job *first) {
-    first->streams ? close_events(w, first) : close_whole(w, first);
+    first->embeds    ? answer_close_vectors(w, first)
+    : first->streams ? close_events(w, first)
+                     : close_whole(w, first);
     answer_put(w, group_last(first));
     first->closed = true;
 }
@@ -212,7 +214,7 @@ void answer_end_text(answer_writer *w, job *j) {
     text_add(&w->line, j->chat ? "\"}" : "\"");
     if (!answer_holds(j)) text_add(&w->line, ",\"logprobs\":null");
     text_add(&w->line, ",\"finish_reason\":%s}", answer_reason(j));
-    if (is_alone(j)) close_whole(w, j);
+    if (answer_is_alone(j)) close_whole(w, j);
     answer_put(w, j);
 }
 

@@ -33,7 +33,8 @@ void answer_text(answer_writer *w, job *j, const char *bytes, size_t count, bool
 
 /* ---- answers with logarithms: answer_told.c ---- */
 
-/* Is the text told behind what was told of its tokens? */
+/* Is the text told behind what was told of its tokens? Or it is a vector (answer_vector.c), told at its end.
+ */
 bool answer_holds(const job *j);
 /* What is told of a token, at most, in bytes: of `count` tokens. */
 status answer_told_most(const language *l, int64_t count, uint64_t *bytes);

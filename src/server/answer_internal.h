@@ -16,5 +16,10 @@ const char *answer_reason(const job *j);
 void answer_begin_choice(text *line, const job *j);
 /* The end of the text of a whole answer, and all behind it. */
 void answer_end_text(answer_writer *w, job *j);
+/* The next part of a text's vector. */
+void answer_vector(answer_writer *w, job *j, bool *done);
+/* Behind all vectors. */
+void answer_close_vectors(answer_writer *w, const job *first);
+bool answer_is_alone(const job *j); /* the only answer to its request */
 /* The line goes into the ring. */
 void answer_put(answer_writer *w, job *j);

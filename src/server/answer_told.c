@@ -9,7 +9,7 @@ enum {
     TOP = SAMPLE_LIKELIEST + 1
 };
 
-bool answer_holds(const job *j) { return !j->streams && j->sample.logprobs; }
+bool answer_holds(const job *j) { return j->embeds || (!j->streams && j->sample.logprobs); }
 
 /* ---- how much it may be ---- */
 
@@ -238,6 +238,7 @@ static status tell_some(answer_writer *w, job *j, const language *l, bool *done)
 
 status answer_more(answer_writer *w, job *j, const language *l, bool *done) {
     *done = false;
+    if (j->embeds) return answer_vector(w, j, done), STATUS_OK;
     TRY(tell_some(w, j, l, done));
     if (*done)
         answer_end_text(w, j);

@@ -37,6 +37,7 @@ static status plan_case(server *s, const fit_case *c, serve_sizes *z) {
                             .expects = o->expects,
                             .guesses = o->guesses,
                             .constrained = s->measured.vocabulary > 0,
+                            .pools = s->measured.vector > 0,
                             .held_bytes = serve_sizes_sum(&s->held) };
     return engine_plan(s->engine, &wanted);
 }
@@ -160,9 +161,11 @@ status fit_plan(server *s, int64_t context, serve_sizes *z) {
     status result = plan_case(s, &c, z);
     if (result == STATUS_NO_FIT) return say_what_fits(s, &c);
     TRY(result);
-    s->plan = (serve_plan){
-        .options = o, .plan = engine_plan_of(s->engine), .sizes = engine_planned(s->engine), .held = &s->held
-    };
+    s->plan = (serve_plan){ .options = o,
+                            .plan = engine_plan_of(s->engine),
+                            .sizes = engine_planned(s->engine),
+                            .held = &s->held,
+                            .pooling = &s->pooling };
     s->result->planned_bytes = engine_planned_bytes(s->engine);
     return STATUS_OK;
 }

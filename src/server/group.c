@@ -20,7 +20,8 @@ job *group_last(job *first) {
 void group_add(job *first, job *j) {
     job own = *j, *last = group_last(first);
     *j = *first;
-    j->ids = own.ids, j->logprobs = own.logprobs, j->constraint = own.constraint, j->out = own.out;
+    j->ids = own.ids, j->logprobs = own.logprobs, j->pooled = own.pooled, j->constraint = own.constraint,
+    j->out = own.out;
     memcpy(j->ids, first->ids, (size_t)first->count * sizeof *j->ids);
     if (j->sample.biases) j->sample.biases = j->biases;
     for (uint32_t i = 0; i < j->stops.count; i++) j->stop_strings[i] = j->stop_bytes[i];

@@ -8,6 +8,7 @@
 #include "infer/engine.h"
 #include "infer/stop.h"
 #include "server/ring.h"
+#include "text/template/template.h"
 
 typedef enum {
     JOB_FREE,
@@ -28,8 +29,9 @@ struct job {
     job_state state;
     uint64_t number; /* among all requests: in its id, and its turn */
     bool chat, streams, tells_usage;
-    int64_t created; /* seconds since 1970 */
-    int32_t *ids;    /* the prompt; room for text_length */
+    bool embeds, base64; /* its vector is the answer; as text, not as numbers */
+    int64_t created;     /* seconds since 1970 */
+    int32_t *ids;        /* the prompt; room for text_length */
     int64_t count, tokens, drawn;
     int64_t choices; /* answers that are asked for */
     /* The group of jobs that answer one request: the first one has the connection. server/group.h. */
@@ -52,15 +54,17 @@ struct job {
     bool begun; /* the answer's first bytes were written */
     /* An answer in a whole with logarithms: what is told of its tokens goes out as they come, and the rest
      * behind it, read anew from its ids, which stand behind the prompt's. */
-    float *logprobs;     /* of its tokens; room for text_length */
-    int64_t told;        /* tokens */
-    size_t text_bytes;   /* of its text, as far as that goes out */
-    int phase;           /* of answer_more, */
-    int64_t at, offset;  /* the token that it is at, and characters before that */
-    bool attached;       /* a connection has it: it is not free before that has ended */
-    bool replied;        /* the status of its answer is on its way */
-    bool left;           /* nobody reads any more */
-    char tail[JOB_TAIL]; /* the beginning of a character whose end has not come */
+    float *logprobs;              /* of its tokens; room for text_length */
+    pooled pooled;                /* of one that embeds; its numbers are in the same memory as logprobs */
+    const template_value *inputs; /* of the first, while the request is read: what texts are made of */
+    int64_t told;                 /* tokens */
+    size_t text_bytes;            /* of its text, as far as that goes out */
+    int phase;                    /* of answer_more, */
+    int64_t at, offset;           /* the token that it is at, and characters before that */
+    bool attached;                /* a connection has it: it is not free before that has ended */
+    bool replied;                 /* the status of its answer is on its way */
+    bool left;                    /* nobody reads any more */
+    char tail[JOB_TAIL];          /* the beginning of a character whose end has not come */
     size_t tail_count;
     ring out;
     struct server *server;

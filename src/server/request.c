@@ -144,6 +144,22 @@ static status take_top_logprobs(asked *a, const template_value *v) { return draw
 static status take_format(asked *a, const template_value *v) { return drawing_format(a->job, v); }
 static status take_any(asked *a, const template_value *v) { return (void)a, (void)v, STATUS_OK; }
 
+/* ---- of embeddings ---- */
+
+static status take_encoding(asked *a, const template_value *v) {
+    a->job->base64 = template_value_says(v, "base64");
+    if (a->job->base64 || template_value_says(v, "float")) return STATUS_OK;
+    return status_set(STATUS_INVALID, "it must be \"float\" or \"base64\"");
+}
+
+static status take_dimensions(asked *a, const template_value *v) {
+    int64_t n = 0, width = a->reader->pooling->width;
+    TRY(whole_of(v, 1, INT32_MAX, &n));
+    if (n == width) return STATUS_OK;
+    return status_set(STATUS_INVALID, "embeddings of this model have %lld numbers, and are not cut",
+                      (long long)width);
+}
+
 /* ---- all fields ---- */
 
 enum {
@@ -151,7 +167,9 @@ enum {
     CHAT = REQUEST_CHAT,
     BOTH = REQUEST_COMPLETION | REQUEST_CHAT,
     TOKENS = REQUEST_TOKENS,
-    ALL = REQUEST_COMPLETION | REQUEST_CHAT | REQUEST_TOKENS | REQUEST_TEXT
+    EMBEDS = REQUEST_EMBEDDINGS,
+    ASKS = BOTH | EMBEDS,
+    ALL = ASKS | REQUEST_TOKENS | REQUEST_TEXT
 };
 static const struct {
     const char *name;
@@ -184,7 +202,10 @@ static const struct {
                { "top_logprobs", CHAT, take_top_logprobs },
                { "response_format", BOTH, take_format },
                { "echo", COMPLETION, take_no },
-               { "user", BOTH, take_any },
+               { "input", EMBEDS, take_prompt },
+               { "encoding_format", EMBEDS, take_encoding },
+               { "dimensions", EMBEDS, take_dimensions },
+               { "user", ASKS, take_any },
                { "metadata", BOTH, take_any },
                { "store", CHAT, take_no } };
 
@@ -251,6 +272,42 @@ static status encode_prompt(const asked *a) {
     return encode(a, a->reader->words, a->plain);
 }
 
+/* Text `i` of a list of such, or the only one. */
+static const template_value *input_at(const template_value *v, int64_t i) {
+    bool several = v->kind == TEMPLATE_LIST && v->list.count && v->list.items->kind != TEMPLATE_INTEGER;
+    return several ? &v->list.items[i] : v;
+}
+
+static status encode_input(const asked *a) {
+    if (a->prompt && a->prompt->kind == TEMPLATE_TEXT && !a->prompt->text.length)
+        return status_set(STATUS_INVALID, "it is an empty text");
+    return encode_prompt(a);
+}
+
+/* How many texts there are; the first one becomes the job's. */
+static status take_inputs(asked *a) {
+    const template_value *v = a->prompt;
+    const request_reader *r = a->reader;
+    if (r->pooling->refused[0]) return status_set(STATUS_INVALID, "%s", r->pooling->refused);
+    if (!v) return status_set(STATUS_INVALID, "it is missing");
+    a->job->embeds = true, a->job->tokens = 1;
+    a->job->inputs = v, a->prompt = input_at(v, 0);
+    a->job->choices = a->prompt == v ? 1 : (int64_t)v->list.count;
+    if (a->job->choices > 1 && a->job->choices > r->jobs)
+        return status_set(STATUS_INVALID,
+                          "it has %lld texts, and %lld are written or wait here at most (--max-num-seqs and "
+                          "--max-queue); ask in parts",
+                          (long long)a->job->choices, (long long)r->jobs);
+    return encode_input(a);
+}
+
+status request_text(const request_reader *r, const job *first, int64_t i, job *j, request_refusal *why) {
+    asked a = { .reader = r, .job = j, .prompt = input_at(first->inputs, i) };
+    status result = encode_input(&a);
+    snprintf(why->field, sizeof why->field, "%s", result == STATUS_OK ? "" : "input");
+    return result;
+}
+
 static status encode_chat(const asked *a) {
     template_output out = { 0 };
     const template_value *m = a->messages;
@@ -271,10 +328,12 @@ static status encode_chat(const asked *a) {
 /* The field that the prompt stands in. */
 static const char *prompt_field(const asked *a) {
     if (a->kind == REQUEST_TEXT) return "tokens";
+    if (a->kind == REQUEST_EMBEDDINGS) return "input";
     return a->kind == REQUEST_CHAT || a->messages ? "messages" : "prompt";
 }
 
-static status encode_either(const asked *a) {
+static status encode_either(asked *a) {
+    if (a->kind == REQUEST_EMBEDDINGS) return take_inputs(a);
     if (a->messages && a->prompt)
         return status_set(STATUS_INVALID, "a prompt and messages are both given; say one of them");
     if (a->kind == REQUEST_CHAT || a->messages) return encode_chat(a);
@@ -285,7 +344,8 @@ static status encode_either(const asked *a) {
 
 static void begin(job *j, uint64_t seed, bool is_chat) {
     j->first = j, j->next = j->reads = NULL, j->index = 0, j->choices = 1, j->closed = false;
-    j->chat = is_chat, j->streams = j->tells_usage = j->constrained = false;
+    j->chat = is_chat, j->streams = j->tells_usage = j->constrained = j->embeds = j->base64 = false;
+    j->inputs = NULL;
     j->sample = (sample_options){ .temperature = 1, .top_p = 1, .repetition_penalty = 1, .seed = seed };
     j->stops = (stop_watch){ 0 };
     j->count = j->tokens = j->drawn = j->told = j->offset = 0, j->tail_count = j->text_bytes = 0;

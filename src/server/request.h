@@ -16,6 +16,7 @@ typedef struct {
     int64_t vocabulary;
     int64_t text_length;    /* positions of a text, at most */
     int64_t blocks, jobs;   /* of the cache; that are written or wait, at most */
+    const pooling *pooling; /* of embeddings */
     uint64_t seed;          /* where the client says none */
     int64_t default_tokens; /* where the client says none; 0: as many as there is room for */
     void *room;             /* for a body's values; aligned to 16 */
@@ -32,12 +33,13 @@ typedef struct {
     bool other_model;
 } request_refusal;
 
-/* What is asked for: each kind has fields of its own. The last two are answered at once. */
+/* What is asked for: each kind has fields of its own. Tokens and texts of them are answered at once. */
 typedef enum {
     REQUEST_COMPLETION = 1,
     REQUEST_CHAT = 2,
     REQUEST_TOKENS = 4, /* of a text or a chat */
     REQUEST_TEXT = 8,   /* of tokens */
+    REQUEST_EMBEDDINGS = 16,
 } request_kind;
 
 typedef struct {
@@ -47,3 +49,6 @@ typedef struct {
 
 /* `j` gets what the body asks for, but for its state. STATUS_INVALID with a sentence, and `why`. */
 status request_read(const request_reader *r, const request_body *body, job *j, request_refusal *why);
+/* Of embeddings: the first text is in the job that request_read had; `j` gets text `i` of first->choices. Not
+ * after another request was read. */
+status request_text(const request_reader *r, const job *first, int64_t i, job *j, request_refusal *why);

@@ -180,6 +180,18 @@ static void give_back(server *s, job *first) {
     s->result->refused++;
 }
 
+/* Of embeddings: each of the other jobs gets its text. Without the lock, which is held again then. */
+static status read_texts(server *s, job *first, request_refusal *why) {
+    status result = STATUS_OK;
+    pthread_mutex_unlock(&s->lock);
+    pthread_mutex_lock(&s->words);
+    for (job *j = first->next; j && result == STATUS_OK; j = j->next)
+        result = request_text(&s->reader, first, j->index, j, why);
+    pthread_mutex_unlock(&s->words);
+    pthread_mutex_lock(&s->lock);
+    return result;
+}
+
 static enum MHD_Result answer_job(const reply *r) {
     server *s = r->s;
     exchange *x = r->x;
@@ -195,6 +207,7 @@ static enum MHD_Result answer_job(const reply *r) {
     pthread_mutex_lock(&s->lock);
     j->key = x->key;
     bool full = result == STATUS_OK && !add_choices(s, j);
+    if (result == STATUS_OK && !full && j->embeds) result = read_texts(s, j, &why);
     if (result != STATUS_OK || full) {
         give_back(s, j);
         pthread_mutex_unlock(&s->lock);
@@ -223,6 +236,7 @@ static const route routes[] = {
     { "/v1/models", METHOD_GET, false, answer_models, 0 },
     { "/v1/completions", METHOD_POST, false, answer_job, REQUEST_COMPLETION },
     { "/v1/chat/completions", METHOD_POST, false, answer_job, REQUEST_CHAT },
+    { "/v1/embeddings", METHOD_POST, false, answer_job, REQUEST_EMBEDDINGS },
     { "/tokenize", METHOD_POST, false, answer_tokens, REQUEST_TOKENS },
     { "/detokenize", METHOD_POST, false, answer_text_of_tokens, REQUEST_TEXT },
 };

@@ -103,7 +103,8 @@ static status allocate(server *s, const serve_sizes *z) {
     s->jobs = part(&at, z->jobs * sizeof(job));
     for (uint32_t i = 0; i < s->job_count; i++) {
         s->jobs[i].ids = part(&at, ids);
-        s->jobs[i].logprobs = part(&at, (uint64_t)text_length * sizeof(float));
+        s->jobs[i].logprobs = part(&at, z->numbers);
+        s->jobs[i].pooled.numbers = (double *)(void *)s->jobs[i].logprobs;
         if (z->vocabulary) s->jobs[i].constraint = part(&at, sizeof(constraint));
         s->jobs[i].out = (ring){ .bytes = part(&at, z->ring), .size = z->ring };
     }
@@ -119,6 +120,7 @@ static status allocate(server *s, const serve_sizes *z) {
                                   .text_length = text_length,
                                   .blocks = s->plan.sizes->blocks,
                                   .jobs = (int64_t)z->jobs,
+                                  .pooling = &s->pooling,
                                   .default_tokens = o->default_tokens,
                                   .room = part(&at, z->room),
                                   .room_bytes = z->room,
@@ -215,11 +217,15 @@ static bool is_full(const server *s, const job *j) {
     return ring_room(&j->out) < (size_t)(1 + s->options->guesses) * answer_room(&s->writer);
 }
 
+/* Its place is free for others. */
+static void leave_engine(server *s, job *j) {
+    if (j->place == ENGINE_NONE) return;
+    engine_leave(s->engine, j->place);
+    s->by_place[j->place] = NULL, j->place = ENGINE_NONE;
+}
+
 static void end_job(server *s, job *j) {
-    if (j->place != ENGINE_NONE) {
-        engine_leave(s->engine, j->place);
-        s->by_place[j->place] = NULL, j->place = ENGINE_NONE;
-    }
+    leave_engine(s, j);
     j->state = JOB_OVER;
     http_wake(s, j);
     free_job(s, j);
@@ -271,6 +277,10 @@ static status take_token(void *context, int32_t id, bool *over) {
     language_piece more = { 0 };
     bool found = false;
     *over = true;
+    if (id == ENGINE_POOLED) {
+        j->end = JOB_STOP, j->cached = engine_cached(s->engine, j->place);
+        return STATUS_OK;
+    }
     if (id == ENGINE_NONE) return j->left ? STATUS_OK : finish(s, j, JOB_LENGTH, false);
     note_time(s, j);
     j->drawn++, s->result->new_tokens++;
@@ -318,10 +328,12 @@ static status begin_jobs(server *s) {
                              .tokens = j->tokens,
                              .sample = &j->sample,
                              .constraint = j->constrained ? j->constraint : NULL,
+                             .pooled = j->embeds ? &j->pooled : NULL,
                              .group = group_of(s, j),
                              .adapter = j->adapter,
                              .context = j };
         if (r.constraint) constraint_begin(r.constraint, &s->vocabulary);
+        if (r.pooled) pooling_begin(r.pooled, &s->pooling, j->pooled.numbers);
         int32_t place = engine_begin(s->engine, &r);
         if (place == ENGINE_NONE) return STATUS_OK;
         j->place = place, j->state = JOB_WRITING, s->by_place[place] = j;
@@ -340,6 +352,7 @@ static status tell_rest(server *s, job *j) {
     bool done = false;
     if (j->state == JOB_WRITING)
         j->state = JOB_TELLING, j->phase = 0, j->at = j->offset = 0, j->tail_count = 0;
+    if (j->embeds) leave_engine(s, j); /* its vector is its own */
     pthread_mutex_lock(&s->words);
     while (result == STATUS_OK && !done && !is_full(s, j))
         result = answer_more(&s->writer, j, s->language, &done);
@@ -462,6 +475,8 @@ static status run(server *s) {
     int64_t context = families_context(&s->folder.config);
     TRY(check_options(o, context));
     TRY(read_keys(s));
+    TRY(pooling_read(o->directory, families_width(&s->folder.config), &s->pooling));
+    if (!s->pooling.refused[0]) s->measured.vector = s->pooling.width;
     TRY(fit_plan(s, context, &z));
     if (o->planned) o->planned(o->context, &s->plan);
     if (o->dry_run || o->solve) return STATUS_OK;

@@ -68,6 +68,7 @@ typedef struct serve_plan {
     const plan *plan;
     const engine_sizes *sizes;
     const serve_held *held;
+    const pooling *pooling;
 } serve_plan;
 
 int64_t serve_plan_texts(const engine_sizes *s); /* of the full length, that the cache has room for */

@@ -60,6 +60,18 @@ static void put_sizes(json_writer *w, const serve_plan *s) {
     json_put_integer(w, "texts_at_once", serve_plan_texts(z));
 }
 
+static void put_embeddings(json_writer *w, const pooling *p) {
+    if (p->refused[0]) {
+        json_put_null(w, "embeddings");
+        return;
+    }
+    json_begin_object(w, "embeddings");
+    json_put_integer(w, "dimensions", p->width);
+    json_put_string(w, "pooling", pooling_name(p->kind));
+    json_put_bool(w, "normalized", p->normalizes);
+    json_end_object(w);
+}
+
 int64_t serve_plan_texts(const engine_sizes *z) {
     int64_t each = (z->text_length + CACHE_BLOCK - 1) / CACHE_BLOCK, most = z->blocks / each;
     return most < z->texts ? most : z->texts;
@@ -73,6 +85,7 @@ void serve_plan_json(text *out, const serve_plan *s) {
     json_put_bool(&w, "fits", !budget || s->plan->peak_bytes <= budget);
     put_budget(&w, budget);
     put_sizes(&w, s);
+    put_embeddings(&w, s->pooling);
     put_predicted(&w, s);
     json_end_object(&w);
     text_add(out, "\n");

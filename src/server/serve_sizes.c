@@ -38,11 +38,13 @@ serve_sizes serve_sizes_of(const serve_options *o, int64_t texts, int64_t text_l
     s.ring = serve_sizes_rounded(RING_PIECES * 256 + (uint64_t)(2 + o->guesses) * answer_room(&w) +
                                  (uint64_t)(1 + o->guesses) * words->told);
     s.jobs = (uint64_t)(texts + o->queue);
+    uint64_t vector = (uint64_t)words->vector * sizeof(double);
+    s.numbers = serve_sizes_rounded((uint64_t)text_length * sizeof(float));
+    if (vector > s.numbers) s.numbers = serve_sizes_rounded(vector);
     /* A short body has a page, and so has every connection that sends one. */
     s.pages = LONGEST_AT_ONCE * pages_for(s.body) + o->connections;
     s.job = serve_sizes_rounded(sizeof(job)) +
-            serve_sizes_rounded((uint64_t)(text_length + 1) * sizeof(int32_t)) +
-            serve_sizes_rounded((uint64_t)text_length * sizeof(float)) +
+            serve_sizes_rounded((uint64_t)(text_length + 1) * sizeof(int32_t)) + s.numbers +
             (words->vocabulary ? serve_sizes_rounded(sizeof(constraint)) : 0) + s.ring;
     s.reading = s.room + s.words + s.job - s.ring;
     return s;

@@ -9,17 +9,19 @@ typedef struct {
     uint64_t told;       /* bytes that are told of one with its logarithms, at most */
     uint64_t vocabulary; /* that masks for answers by a schema hold; 0: there are no such answers */
     uint64_t letters;    /* of these the words */
+    int64_t vector;      /* numbers of an embedding; 0: there are none */
 } serve_words;
 
 /* Of the block that a server allocates once. */
 typedef struct {
-    uint64_t words; /* of a prompt as text, at most */
-    uint64_t body;  /* of a body, at most */
-    uint64_t room;  /* for a body's values */
-    uint64_t ring;  /* of an answer on its way */
-    uint64_t jobs;  /* how many: texts at once and those that wait */
-    int64_t pages;  /* that bodies and long answers share */
-    uint64_t job;   /* with its ids and its ring */
+    uint64_t words;   /* of a prompt as text, at most */
+    uint64_t body;    /* of a body, at most */
+    uint64_t room;    /* for a body's values */
+    uint64_t ring;    /* of an answer on its way */
+    uint64_t jobs;    /* how many: texts at once and those that wait */
+    int64_t pages;    /* that bodies and long answers share */
+    uint64_t job;     /* with its ids and its ring */
+    uint64_t numbers; /* of a job: logarithms of its tokens, or its vector */
     uint64_t vocabulary;
     uint64_t reading; /* what one body is read with */
 } serve_sizes;

@@ -22,7 +22,8 @@ typedef struct server {
     serve_result *result;
     engine *engine;
     model_folder folder;
-    language bytes; /* where no other is given */
+    pooling pooling; /* of embeddings */
+    language bytes;  /* where no other is given */
     language *language;
     const char *keys[SERVER_KEYS]; /* one of which is asked for */
     uint32_t key_count;            /* 0: none is */

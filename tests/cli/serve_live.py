@@ -59,6 +59,17 @@ def texts(client):
     assert again[0] == again[1]
 
 
+def vectors(client):
+    """The package asks for base64 by itself."""
+    words = ["A quick", "brown fox", "A quick"]
+    several = client.embeddings.create(model="model", input=words)
+    assert [d.index for d in several.data] == [0, 1, 2] and len(several.data[0].embedding) == 16
+    assert several.data[0].embedding == several.data[2].embedding != several.data[1].embedding
+    assert several.usage.prompt_tokens == several.usage.total_tokens == 23
+    numbers = client.embeddings.create(model="model", input=words[1], encoding_format="float")
+    assert max(abs(a - b) for a, b in zip(numbers.data[0].embedding, several.data[1].embedding)) < 1e-6
+
+
 def chats(client):
     asked = dict(model="model", messages=[{"role": "user", "content": "Hi"}], max_completion_tokens=12,
                  temperature=0)
@@ -116,6 +127,7 @@ def main():
             client = openai.OpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key="secret", max_retries=8)
             assert [m.id for m in client.models.list()] == ["model"]
             texts(client)
+            vectors(client)
             chats(client)
             errors(client, port)
             leaving(client)

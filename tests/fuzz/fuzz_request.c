@@ -8,11 +8,26 @@
 #include "server/request.h"
 #include "text/template/template_json.h"
 
-enum { LENGTH = 40, VOCABULARY = 256, WORDS = 512, BODY = 1 << 16, PAGES = 18 };
+enum { LENGTH = 40, VOCABULARY = 256, WORDS = 512, BODY = 1 << 16, PAGES = 18, JOBS = 9 };
+
+/* Each text of the list is read, or refused by its field. */
+static void check_texts(const request_reader *r, const job *first) {
+    static int32_t ids[LENGTH + 1];
+    request_refusal why = { 0 };
+    FUZZ_EXPECT(first->embeds && first->tokens == 1 && first->choices >= 1 && first->choices <= JOBS);
+    for (int64_t i = 1; i < first->choices; i++) {
+        job j = { .ids = ids };
+        if (fuzz_said(request_text(r, first, i, &j, &why)) == STATUS_OK)
+            FUZZ_EXPECT(j.count >= 1 && j.count <= LENGTH);
+        else
+            FUZZ_EXPECT(strcmp(why.field, "input") == 0);
+    }
+}
 
 static void check(const request_reader *r, const job *j, request_kind kind) {
     FUZZ_EXPECT(j->count >= 1 && j->count <= LENGTH);
     for (int64_t i = 0; i < j->count; i++) FUZZ_EXPECT(j->ids[i] >= 0 && j->ids[i] < VOCABULARY);
+    if (kind == REQUEST_EMBEDDINGS) check_texts(r, j);
     if (!(kind & (REQUEST_COMPLETION | REQUEST_CHAT))) return;
     FUZZ_EXPECT(j->tokens >= 1 && j->count + j->tokens <= LENGTH + 1);
     FUZZ_EXPECT(j->stops.count <= JOB_STOPS && j->sample.temperature >= 0);
@@ -38,7 +53,8 @@ static void compare(const paper *a, const uint8_t *data, size_t size) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    static const request_kind kinds[] = { REQUEST_COMPLETION, REQUEST_CHAT, REQUEST_TOKENS, REQUEST_TEXT };
+    static const request_kind kinds[] = { REQUEST_COMPLETION, REQUEST_CHAT, REQUEST_TOKENS, REQUEST_TEXT,
+                                          REQUEST_EMBEDDINGS };
     static int32_t ids[LENGTH + 1];
     static char words[WORDS];
     static language bytes;
@@ -54,6 +70,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                          .model = "m",
                          .vocabulary = VOCABULARY,
                          .text_length = LENGTH,
+                         .jobs = JOBS,
+                         .blocks = 1000,
+                         .pooling = &(pooling){ .width = 8 },
                          .room = room,
                          .room_bytes = room_bytes,
                          .words = words,
@@ -64,7 +83,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     request_refusal why;
     pages_open(&p, 1 + data[0] % PAGES, memory);
     pages_begin(&body, &p);
-    request_kind kind = kinds[data[0] / PAGES % 4];
+    request_kind kind = kinds[data[0] / PAGES % 5];
     if (put_in_pieces(&body, &p, data + 1, size - 1, 1 + data[1] * 7u)) {
         compare(&body, data + 1, size - 1);
         request_body read = { pages_source(&body, "request", "the body"), kind };

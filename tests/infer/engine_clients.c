@@ -21,7 +21,7 @@ model_folder folder;
 
 /* ---- the model ---- */
 
-enum { MOST = 64, WIDTH = 24 };
+enum { MOST = 64 };
 
 static status write_weights(const char *name, const model *m, int64_t spoilt) {
     static model_weight weights[MOST];
@@ -84,17 +84,32 @@ void make_client(client *c, uint64_t seed, uint32_t i, int64_t most) {
                                   .seed = drawn(seed, i, 8, 1000) };
 }
 
+void make_pooled(client *c, uint64_t seed, uint32_t i, uint32_t one_of) {
+    c->pools = !drawn(seed, i, 30, one_of);
+    c->how = (pooling){ .kind = (pooling_kind)drawn(seed, i, 31, 4),
+                        .normalizes = drawn(seed, i, 32, 2),
+                        .width = WIDTH };
+    if (c->pools) c->tokens = 1;
+}
+
 engine_request request_of(client *c) {
+    if (c->pools) pooling_begin(&c->pooled, &c->how, c->numbers);
     return (engine_request){ .ids = c->prompt,
                              .count = c->count,
                              .tokens = c->tokens,
                              .sample = &c->sample,
+                             .pooled = c->pools ? &c->pooled : NULL,
                              .group = c->group,
                              .context = c };
 }
 
 status take(void *context, int32_t id, bool *over) {
     client *c = context;
+    if (id == ENGINE_POOLED) {
+        assert_true(c->pools && !c->over);
+        return c->over = true, STATUS_OK;
+    }
+    assert_false(c->pools);
     assert_true(c->got_count < c->tokens && !c->over);
     c->got[c->got_count++] = id;
     *over = c->got_count == c->leaves;
@@ -117,6 +132,7 @@ engine_sizes sizes_of(int64_t texts, int64_t rows, int64_t most_blocks, dtype ca
                            .blocks = most_blocks,
                            .least_blocks = CONTEXT / CACHE_BLOCK,
                            .cache = cache,
+                           .pools = true,
                            .sampling = { .changes = true, .counts = true } };
 }
 

@@ -3,7 +3,7 @@
 
 #include "infer/engine_internal.h"
 
-enum { CONTEXT = 80, VOCABULARY = 64, NEVER = -1, ALIKE = -2 };
+enum { CONTEXT = 80, VOCABULARY = 64, NEVER = -1, ALIKE = -2, WIDTH = 24 };
 
 extern model_folder folder; /* that texts are asked of alone; the test opens it */
 
@@ -21,10 +21,16 @@ typedef struct {
     int32_t got[CONTEXT];
     int64_t got_count;
     bool over;
+    bool pools; /* no token is drawn: its vector is wanted */
+    pooling how;
+    pooled pooled;
+    double numbers[WIDTH];
 } client;
 
 uint32_t drawn(uint64_t seed, uint32_t i, uint32_t what, uint32_t below);
 void make_client(client *c, uint64_t seed, uint32_t i, int64_t most);
+/* One of so many wants its vector instead. */
+void make_pooled(client *c, uint64_t seed, uint32_t i, uint32_t one_of);
 engine_request request_of(client *c);
 status take(void *context, int32_t id, bool *over); /* engine_drew */
 

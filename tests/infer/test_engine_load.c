@@ -145,6 +145,7 @@ static void count_blocks(const load *l) {
 /* Some of the ids of its family, and then its own. */
 static void make_one(client *c, uint64_t seed, uint32_t i) {
     make_client(c, seed, i, CONTEXT);
+    make_pooled(c, seed, i, 5);
     uint32_t family = drawn(seed, i, 20, FAMILIES + 1), few = drawn(seed, i, 21, 3);
     int64_t same = drawn(seed, i, 22, 2) ? c->count : drawn(seed, i, 25, (uint32_t)c->count + 1);
     if (drawn(seed, i, 26, 2)) c->leaves = 1 + drawn(seed, i, 27, 6 < c->tokens ? 6 : (uint32_t)c->tokens);
@@ -244,20 +245,26 @@ static void run_load(load *l) {
     assert_int_equal(l->e->promised, 0);
 }
 
+static bool is_compared(const client *c, uint32_t i) {
+    return i % SAMPLED == 0 && (c->pools ? c->over : c->got_count > 0);
+}
+
 static void compare(load *l, dtype cache) {
     static client alone[CLIENTS];
     uint32_t count = 0;
     for (uint32_t i = 0; i < CLIENTS; i++) {
         const client *c = &l->clients[i];
-        assert_true(c->leaves != NEVER || c->got_count == c->tokens);
-        if (i % SAMPLED || !c->got_count) continue;
+        assert_true(c->leaves != NEVER || (c->pools ? c->over : c->got_count == c->tokens));
+        if (!is_compared(c, i)) continue;
         alone[count] = *c, alone[count].got_count = 0, alone[count].over = false;
-        alone[count].tokens = c->got_count, alone[count++].leaves = NEVER;
+        alone[count].tokens = c->pools ? 1 : c->got_count, alone[count++].leaves = NEVER;
     }
     run_alone(alone, count, cache);
     for (uint32_t i = 0, n = 0; i < CLIENTS; i++) {
         const client *c = &l->clients[i];
-        if (i % SAMPLED || !c->got_count) continue;
+        if (!is_compared(c, i)) continue;
+        if (c->pools && memcmp(alone[n].numbers, c->numbers, sizeof c->numbers) != 0)
+            fail_msg("seed %d: text %d has another vector than alone", (int)l->seed, (int)i);
         if (memcmp(alone[n++].got, c->got, (size_t)c->got_count * sizeof *c->got) != 0)
             fail_msg("seed %d: text %d has others than alone", (int)l->seed, (int)i);
     }
