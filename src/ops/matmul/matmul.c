@@ -14,7 +14,8 @@ tensor_id matmul_apply(graph *g, const matmul_inputs *in) {
 bool matmul_sizes_of(const shape *a, const shape *b, const matmul_attributes *t, matmul_sizes *s) {
     *s = (matmul_sizes){ .rows = t->ta ? shape_last(a) : shape_rows(a),
                          .columns = t->tb ? shape_rows(b) : shape_last(b),
-                         .depth = t->ta ? shape_rows(a) : shape_last(a) };
+                         .depth = t->ta ? shape_rows(a) : shape_last(a),
+                         .across = t->ta != 0 };
     return s->depth == (t->tb ? shape_last(b) : shape_rows(b));
 }
 
@@ -122,6 +123,7 @@ op_cost matmul_cost(const graph *g, const node *n, const matmul_sizes *s) {
         &(matmul_problem){ .rows = s->rows,
                            .columns = s->columns,
                            .depth = s->depth,
+                           .a.across = s->across,
                            .b.type = (dtype)graph_tensor(g, node_in(g, n, MATMUL_B))->dtype });
     return c;
 }

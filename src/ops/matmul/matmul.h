@@ -38,6 +38,7 @@ tensor_id matmul_apply(graph *g, const matmul_inputs *in);
 /* Rows and columns of y and the length of the sums; false where the shapes do not match. */
 typedef struct {
     int64_t rows, columns, depth;
+    bool across; /* a lies as (depth, rows) */
 } matmul_sizes;
 bool matmul_sizes_of(const shape *a, const shape *b, const matmul_attributes *t, matmul_sizes *sizes);
 
