@@ -1,7 +1,9 @@
-/* The plain product for GPUs of every kind: tiles (matmul_tile_cuda.h), its ends, and which tile is taken.
- * Operands and ends are types, so other ops make products of their own of it. */
+/* The plain product for GPUs of every kind: by tiles (matmul_tile_cuda.h) or for few rows
+ * (matmul_few_cuda.h), its ends, and which of them is taken. Operands and ends are types, so other ops make
+ * products of their own of it. */
 #pragma once
 
+#include "ops/matmul/matmul_few_cuda.h"
 #include "ops/matmul/matmul_tile_cuda.h"
 
 /* ---- four columns at once ---- */
@@ -63,8 +65,15 @@ static inline matmul_end matmul_end_of(const cuda_span &bias, const cuda_span &r
  * square, and share what they read in the second cache. */
 enum { MATMUL_BAND = 16 };
 
+/* Before 8.0 shared memory ends before registers do. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+#define MATMUL_BLOCKS(T) 1
+#else
+#define MATMUL_BLOCKS(T) T::BLOCKS
+#endif
+
 template <class T, class A, class B, class E>
-__global__ void __launch_bounds__(T::THREADS, T::BLOCKS)
+__global__ void __launch_bounds__(T::THREADS, MATMUL_BLOCKS(T))
     matmul_plain_kernel(A a, B b, E e, matmul_extent n, unsigned high, unsigned wide) {
     unsigned band = MATMUL_BAND, first = blockIdx.x / (band * wide) * band, in = blockIdx.x - first * wide;
     if (band > high - first) band = high - first;
@@ -103,6 +112,10 @@ static inline matmul_choice matmul_choose(const matmul_extent &n, const gpu_size
 template <class E>
 static void matmul_plain(const matmul_matrix &a, const matmul_matrix &b, const E &e, const matmul_extent &n) {
     if (n.rows <= 0 || n.columns <= 0) return;
+    if (n.rows <= MATMUL_FEW) {
+        matmul_few(a, b, e, n);
+        return;
+    }
     switch (matmul_choose(n, gpu_size_here(), MATMUL_LARGE)) {
     case MATMUL_LARGE: matmul_launch<matmul_large>(a, b, e, n); break;
     case MATMUL_MEDIUM: matmul_launch<matmul_medium>(a, b, e, n); break;

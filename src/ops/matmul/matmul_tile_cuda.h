@@ -60,7 +60,47 @@ struct matmul_matrix {
         return x.get(first + line * by_line + depth * by_depth);
     }
     __device__ __forceinline__ int64_t bytes() const { return x.type == DTYPE_F32 ? 4 : 2; }
-    __device__ __forceinline__ cuda_span at(const char *address) const { return { (void *)address, x.type }; }
+    __device__ __forceinline__ const char *address(int64_t line, int64_t depth) const {
+        return (const char *)x.data + (first + line * by_line + depth * by_depth) * bytes();
+    }
+
+    /* A number as it lies, and four of them: a load, which nothing waits for before it is widened. Of 16 bits
+     * there is one in a float, or two in each of the first two. */
+    __device__ __forceinline__ void take(const char *at, float *raw) const {
+        if (x.type == DTYPE_F32)
+            *raw = *(const float *)at;
+        else
+            *raw = half_float(*(const uint16_t *)at);
+    }
+    __device__ __forceinline__ void take4(const char *at, float raw[4]) const {
+        if (x.type == DTYPE_F32) {
+            gpu_get4((const float *)at, raw);
+            return;
+        }
+        uint64_t bits = *GPU_WIDE(uint64_t, (void *)at);
+        raw[0] = half_float((uint32_t)bits), raw[1] = half_float((uint32_t)(bits >> 32));
+    }
+    /* What take and take4 would have of -0 and of 0. */
+    __device__ __forceinline__ float raw_zero(bool negative) const {
+        return !negative ? 0.0f : x.type == DTYPE_F32 ? -0.0f : half_float(0x80008000u);
+    }
+    __device__ __forceinline__ float widen(uint32_t half) const {
+        return x.type == DTYPE_BF16 ? half_from_bf16((uint16_t)half) : half_from_f16((uint16_t)half);
+    }
+    template <int EACH>
+    __device__ __forceinline__ void widen(float raw[EACH]) const {
+        if (x.type == DTYPE_F32) return;
+#pragma unroll
+        for (int i = 0; i < EACH; i += 4) {
+            uint32_t low = half_bits(raw[i]), high = half_bits(raw[i + 1]);
+            if (fours)
+                raw[i] = widen(low), raw[i + 1] = widen(low >> 16), raw[i + 2] = widen(high),
+                raw[i + 3] = widen(high >> 16);
+            else
+#pragma unroll
+                for (int k = i; k < i + 4; k++) raw[k] = widen(half_bits(raw[k]));
+        }
+    }
 };
 
 /* Rows of `wide` numbers, one after the other. */
@@ -119,8 +159,9 @@ struct matmul_part {
     }
 };
 
-/* Steps of an operand, one after the other. `beyond` is what depths have that are not there: -0 times 0
- * leaves every sum as it is. What lines have that are not there is in no sum that is kept. */
+/* Steps of an operand, one after the other. Depths that are not there have -0 in one operand and 0 in the
+ * other, whose product leaves every sum as it is. What lines have that are not there is in no sum that is
+ * kept. */
 template <class T, int LINES, class O>
 struct matmul_reader {
     enum { PITCH = LINES + 4 };
@@ -129,14 +170,22 @@ struct matmul_reader {
     __device__ __forceinline__ void begin(const O &, int64_t first, int64_t last) {
         line = first, lines = last;
     }
-    __device__ __forceinline__ void fetch(const O &, int64_t, int64_t, float) {}
-    __device__ __forceinline__ void put(const O &o, int64_t depth, int64_t depths, float beyond, float *to) {
-#pragma unroll 4
-        for (int i = (int)threadIdx.x; i < LINES * T::DEPTHS; i += T::THREADS) {
-            int l = o.along ? i / T::DEPTHS : i % LINES, d = o.along ? i % T::DEPTHS : i / LINES;
-            bool inside = line + l < lines && depth + d < depths;
-            to[d * PITCH + l] = inside ? o.get(line + l, depth + d) : beyond;
+    __device__ __forceinline__ void fetch(const O &, int64_t, int64_t, bool) {}
+    __device__ __forceinline__ void put(const O &o, int64_t depth, int64_t depths, bool negative, float *to) {
+        float beyond = negative ? -0.0f : 0.0f, x[4];
+        for (int i = (int)threadIdx.x; i < LINES * T::DEPTHS; i += 4 * T::THREADS) {
+#pragma unroll
+            for (int k = 0; k < 4; k++) x[k] = get(o, depth, depths, i + k * T::THREADS, beyond);
+#pragma unroll
+            for (int k = 0; k < 4; k++) to[place(o, i + k * T::THREADS)] = x[k];
         }
+    }
+    GPU_MEMBER int line_of(const O &o, int i) { return o.along ? i / T::DEPTHS : i % LINES; }
+    GPU_MEMBER int depth_of(const O &o, int i) { return o.along ? i % T::DEPTHS : i / LINES; }
+    GPU_MEMBER int place(const O &o, int i) { return depth_of(o, i) * PITCH + line_of(o, i); }
+    __device__ __forceinline__ float get(const O &o, int64_t depth, int64_t depths, int i, float beyond) {
+        int64_t l = line + line_of(o, i), d = depth + depth_of(o, i);
+        return l < lines && d < depths ? o.get(l, d) : beyond;
     }
 };
 
@@ -150,11 +199,10 @@ struct matmul_reader<T, LINES, matmul_matrix> {
     __device__ __forceinline__ void begin(const matmul_matrix &o, int64_t first, int64_t last) {
         part.begin(o.along, o.fours);
         left = (int)(last - first < LINES ? last - first : LINES) - part.line;
-        int64_t to = o.first + (first + part.line) * o.by_line + part.depth * o.by_depth;
-        at = (const char *)o.x.data + to * o.bytes();
+        at = o.address(first + part.line, part.depth);
     }
     __device__ __forceinline__ void fetch(const matmul_matrix &o, int64_t depth, int64_t depths,
-                                          float beyond) {
+                                          bool negative) {
         bool whole = depth + T::DEPTHS <= depths;
         int rest = whole ? (int)T::DEPTHS : (int)(depths - depth) - part.depth, apart = o.fours ? 4 : 1;
         int by_line = o.along ? apart * part.LINES_APART : 0,
@@ -163,20 +211,21 @@ struct matmul_reader<T, LINES, matmul_matrix> {
         const char *p = at;
         if (!whole) {
 #pragma unroll
-            for (int i = 0; i < part.EACH; i++) part.x[i] = beyond;
+            for (int i = 0; i < part.EACH; i++) part.x[i] = o.raw_zero(negative);
         }
         if (o.fours) {
 #pragma unroll
             for (int i = 0; i < part.EACH / 4; i++, p += step)
-                if (i * by_line < left && i * by_depth < rest) o.at(p).get4(0, part.x + 4 * i);
+                if (i * by_line < left && i * by_depth < rest) o.take4(p, part.x + 4 * i);
         } else {
 #pragma unroll
             for (int i = 0; i < part.EACH; i++, p += step)
-                if (i * by_line < left && i * by_depth < rest) part.x[i] = o.at(p).get(0);
+                if (i * by_line < left && i * by_depth < rest) o.take(p, part.x + i);
         }
         at += T::DEPTHS * o.by_depth * o.bytes();
     }
-    __device__ __forceinline__ void put(const matmul_matrix &o, int64_t, int64_t, float, float *to) const {
+    __device__ __forceinline__ void put(const matmul_matrix &o, int64_t, int64_t, bool, float *to) {
+        o.template widen<matmul_part<T, LINES>::EACH>(part.x);
         part.put(o.along, o.fours, to);
     }
 };
@@ -292,16 +341,16 @@ GPU_INLINE void matmul_block(const A &a, const B &b, const E &e, const matmul_ex
     matmul_reader<T, T::ROWS, A> of_a;
     matmul_reader<T, T::COLUMNS, B> of_b;
     of_a.begin(a, row, n.rows), of_b.begin(b, column, n.columns);
-    of_a.fetch(a, 0, n.depth, -0.0f), of_b.fetch(b, 0, n.depth, 0.0f);
+    of_a.fetch(a, 0, n.depth, true), of_b.fetch(b, 0, n.depth, false);
     matmul_place at = matmul_place_of<T>((int)threadIdx.x);
     matmul_slice<T> slice;
     slice.begin();
     for (int64_t d = 0; d < n.depth;) {
         float *step = shared + d / T::DEPTHS % 2 * T::STEP;
-        of_a.put(a, d, n.depth, -0.0f, step), of_b.put(b, d, n.depth, 0.0f, step + OF_B);
+        of_a.put(a, d, n.depth, true, step), of_b.put(b, d, n.depth, false, step + OF_B);
         __syncthreads(); /* and nobody is in the step before the last, which this one replaced */
         d += T::DEPTHS;
-        if (d < n.depth) of_a.fetch(a, d, n.depth, -0.0f), of_b.fetch(b, d, n.depth, 0.0f);
+        if (d < n.depth) of_a.fetch(a, d, n.depth, true), of_b.fetch(b, d, n.depth, false);
         slice.multiply(step + at.row, step + OF_B + at.column);
         if (d % MATMUL_SLICE && d < n.depth) continue;
         slice.add_to(sums);

@@ -144,6 +144,7 @@ static const op_case cases[] = {
     { "8 bits by rows, many", { X(70, 300), BYTES(300, 101), SCALES(300) }, BY_ROWS, 0, true },
     { "8 bits by rows, many, turned", { X(70, 601), BYTES(130, 601), SCALES(130) }, TURNED_BY_ROWS, 0, true },
     { "4 bits, one row", { X(1, 300), CODES(300, 101), SCALES(1200), X(202) }, PLAIN, 0, true },
+    { "8 bits, few rows, deep", { X(3, 1100), BYTES(20, 1100), SCALES(20) }, TURNED_BY_ROWS, 0, true },
     { "4 bits by halves",
       { HALF(DTYPE_BF16, 70, 300), CODES(300, 101), SCALES(1200), X(202), HALF(DTYPE_BF16, 70, 202) },
       PLAIN,

@@ -37,6 +37,14 @@ struct matmul_coded_nf4 {
     GPU_MEMBER int64_t nf4_blocks_of(int64_t columns) { return (columns + NF4_BLOCK - 1) / NF4_BLOCK; }
 };
 
+template <class B>
+static void product(const matmul_matrix &a, const B &b, const matmul_end &end, const matmul_extent &n) {
+    if (n.rows > 0 && n.rows <= MATMUL_FEW && n.columns > 0)
+        matmul_few(a, b, end, n);
+    else
+        matmul_gathered(a, b, end, n);
+}
+
 static void run(const op_call *c) {
     const matmul_coded_attributes *t = (const matmul_coded_attributes *)c->attributes;
     const op_arg *x = op_in(c, MATMUL_CODED_X), *codes = op_in(c, MATMUL_CODED_CODES);
@@ -50,9 +58,9 @@ static void run(const op_call *c) {
     matmul_coded_bytes bytes = { (const int8_t *)codes->data, scales, w.dim[1], along, t->rows != 0 };
     matmul_coded_nf4 pairs = { (const uint8_t *)codes->data, scales, w.dim[1], along };
     if (codes->dtype == DTYPE_I8)
-        matmul_gathered(a, bytes, end, n);
+        product(a, bytes, end, n);
     else
-        matmul_gathered(a, pairs, end, n);
+        product(a, pairs, end, n);
 }
 
 CUDA_KERNELS(matmul_coded_cuda, { "matmul_coded_cuda_plain", cuda_accepts, NULL, run });
