@@ -29,23 +29,64 @@ typedef struct {
     int64_t u, v, number; /* number: channel of x or output of y, of the group */
 } conv2d_join;
 
-/* The element of x that place (b,p,q) of y sees through (u,v); -1: none. */
-VECTOR_INLINE int64_t conv2d_seen(const conv2d_sizes *n, conv2d_join at) {
-    int64_t q = at.place % n->columns, p = at.place / n->columns % n->rows,
-            b = at.place / n->columns / n->rows;
-    int64_t i = p * n->stride + at.u - n->padding, j = q * n->stride + at.v - n->padding;
-    if (i < 0 || j < 0 || i >= n->height || j >= n->width) return -1;
-    return ((b * n->height + i) * n->width + j) * n->all_channels + n->group * n->channels + at.number;
+/* A GPU divides by software: in 32 bits, where they do, it has much less to do than in 64. None is below 0.
+ */
+typedef struct {
+    int64_t whole, rest;
+} conv2d_quotient;
+VECTOR_INLINE conv2d_quotient conv2d_divide(int64_t x, int64_t by) {
+    conv2d_quotient d;
+    d.whole = (x | by) >> 32 ? x / by : (int64_t)((uint32_t)x / (uint32_t)by);
+    d.rest = x - d.whole * by;
+    return d;
 }
 
-/* The element of y that sees place (b,i,j) of x through (u,v); -1: none. */
-VECTOR_INLINE int64_t conv2d_seer(const conv2d_sizes *n, conv2d_join at) {
-    int64_t j = at.place % n->width, i = at.place / n->width % n->height, b = at.place / n->width / n->height;
-    int64_t p = i + n->padding - at.u, q = j + n->padding - at.v;
-    if (p < 0 || q < 0 || p % n->stride || q % n->stride) return -1;
-    p /= n->stride, q /= n->stride;
+/* What of a place does not depend on the weight: the other side's image, by its first element that the group
+ * has, and where in it the place's window begins (`of_y`), or the place itself, padded (`of_x`). */
+typedef struct {
+    int64_t first, i, j;
+} conv2d_window;
+VECTOR_INLINE conv2d_window conv2d_window_of_y(const conv2d_sizes *n, int64_t place) {
+    conv2d_quotient q = conv2d_divide(place, n->columns), p = conv2d_divide(q.whole, n->rows);
+    conv2d_window w;
+    w.first = p.whole * n->height * n->width * n->all_channels + n->group * n->channels;
+    w.i = p.rest * n->stride - n->padding, w.j = q.rest * n->stride - n->padding;
+    return w;
+}
+VECTOR_INLINE conv2d_window conv2d_window_of_x(const conv2d_sizes *n, int64_t place) {
+    conv2d_quotient j = conv2d_divide(place, n->width), i = conv2d_divide(j.whole, n->height);
+    conv2d_window w;
+    w.first = i.whole * n->rows * n->columns * n->all_outputs + n->group * n->outputs;
+    w.i = i.rest + n->padding, w.j = j.rest + n->padding;
+    return w;
+}
+
+/* The element of x that a window's place of y sees through (u,v); -1: none. */
+VECTOR_INLINE int64_t conv2d_seen_in(const conv2d_sizes *n, conv2d_window w, int64_t u, int64_t v,
+                                     int64_t number) {
+    int64_t i = w.i + u, j = w.j + v;
+    if (i < 0 || j < 0 || i >= n->height || j >= n->width) return -1;
+    return w.first + (i * n->width + j) * n->all_channels + number;
+}
+VECTOR_INLINE int64_t conv2d_seen(const conv2d_sizes *n, conv2d_join at) {
+    return conv2d_seen_in(n, conv2d_window_of_y(n, at.place), at.u, at.v, at.number);
+}
+
+/* The element of y that sees a window's place of x through (u,v); -1: none. */
+VECTOR_INLINE int64_t conv2d_seer_in(const conv2d_sizes *n, conv2d_window w, int64_t u, int64_t v,
+                                     int64_t number) {
+    int64_t p = w.i - u, q = w.j - v;
+    if (p < 0 || q < 0) return -1;
+    if (n->stride > 1) {
+        conv2d_quotient down = conv2d_divide(p, n->stride), across = conv2d_divide(q, n->stride);
+        if (down.rest || across.rest) return -1;
+        p = down.whole, q = across.whole;
+    }
     if (p >= n->rows || q >= n->columns) return -1;
-    return ((b * n->rows + p) * n->columns + q) * n->all_outputs + n->group * n->outputs + at.number;
+    return w.first + (p * n->columns + q) * n->all_outputs + number;
+}
+VECTOR_INLINE int64_t conv2d_seer(const conv2d_sizes *n, conv2d_join at) {
+    return conv2d_seer_in(n, conv2d_window_of_x(n, at.place), at.u, at.v, at.number);
 }
 
 /* The element of w between an output and a channel of the group. */

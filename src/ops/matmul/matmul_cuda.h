@@ -130,5 +130,5 @@ static void matmul_gathered(const A &a, const B &b, const E &e, const matmul_ext
     if (matmul_choose(n, gpu_size_here(), MATMUL_MEDIUM) == MATMUL_MEDIUM)
         matmul_launch<matmul_tile<64, 64, 8, 4, 8, 3>>(a, b, e, n);
     else
-        matmul_launch<matmul_tile<32, 32, 4, 4, 16, 6>>(a, b, e, n);
+        matmul_launch<matmul_tile<32, 32, 4, 4, 16, 4>>(a, b, e, n);
 }

@@ -32,7 +32,7 @@ GPU_INLINE void matmul_few_put(float *to, const O &o, int64_t line, int lines, i
             int l = o.along ? at / MATMUL_FEW_DEPTHS : at % MATMUL_FEW;
             int d = o.along ? at % MATMUL_FEW_DEPTHS : at / MATMUL_FEW;
             place[k] = l < lines && d < depths ? l * MATMUL_FEW_PITCH + d : -1;
-            x[k] = o.get(line + (l < lines ? l : 0), depth + (d < depths ? d : 0));
+            x[k] = o.get(o.of_line(line + (l < lines ? l : 0)), o.of_depth(depth + (d < depths ? d : 0)));
         }
 #pragma unroll
         for (int k = 0; k < AT_ONCE; k++)

@@ -2,8 +2,10 @@
  * (matmul_kernel.h): slices of MATMUL_SLICE products from 0, each by one fused multiply-add, slice after
  * slice onto what was before. No bit depends on the tile.
  *
- *   A, B   float get(line, depth): a line is a row of op(a), or a column of op(b). `along`: neighbouring
- *          depths are neighbours in memory, else neighbouring lines; threads are laid out accordingly.
+ *   A, B   float get(of_line(line), of_depth(depth)), where each of the two parts is found once for many
+ *          numbers: a line is a row of op(a), or a column of op(b). `along`: neighbouring depths are
+ *          neighbours in memory, else neighbouring lines; threads are laid out accordingly. A
+ *          matmul_matrix is read by what it knows of its memory.
  *   E      float before(row, column); void end(row, column, sum); and of four columns at once, the first a
  *          multiple of four, before4 and end4, where `fours` says that all is aligned to that
  *
@@ -12,6 +14,8 @@
  * registers. The sums so far stand in shared memory, each where only its thread looks: registers for both
  * would leave a multiprocessor too few warps, and ends are loops and not as long as the tile is large. */
 #pragma once
+
+#include <utility>
 
 #include "ops/cuda.h"
 
@@ -56,12 +60,12 @@ struct matmul_matrix {
     bool fours; /* fours of neighbours, from multiples of four on, are aligned, and none is partly outside */
     int64_t first; /* element; a multiple of four with `fours` */
 
-    __device__ __forceinline__ float get(int64_t line, int64_t depth) const {
-        return x.get(first + line * by_line + depth * by_depth);
-    }
+    __device__ __forceinline__ int64_t of_line(int64_t line) const { return first + line * by_line; }
+    __device__ __forceinline__ int64_t of_depth(int64_t depth) const { return depth * by_depth; }
+    __device__ __forceinline__ float get(int64_t line, int64_t depth) const { return x.get(line + depth); }
     __device__ __forceinline__ int64_t bytes() const { return x.type == DTYPE_F32 ? 4 : 2; }
     __device__ __forceinline__ const char *address(int64_t line, int64_t depth) const {
-        return (const char *)x.data + (first + line * by_line + depth * by_depth) * bytes();
+        return (const char *)x.data + (of_line(line) + of_depth(depth)) * bytes();
     }
 
     /* A number as it lies, and four of them: a load, which nothing waits for before it is widened. Of 16 bits
@@ -164,28 +168,29 @@ struct matmul_part {
  * kept. */
 template <class T, int LINES, class O>
 struct matmul_reader {
-    enum { PITCH = LINES + 4 };
-    int64_t line, lines;
+    typedef decltype(std::declval<const O &>().of_line(0)) part_of_line;
+    matmul_part<T, LINES> part;
+    part_of_line lines[matmul_part<T, LINES>::EACH]; /* without `along` the first is that of all */
 
-    __device__ __forceinline__ void begin(const O &, int64_t first, int64_t last) {
-        line = first, lines = last;
+    __device__ __forceinline__ void begin(const O &o, int64_t first, int64_t last) {
+        part.begin(o.along, false);
+#pragma unroll
+        for (int i = 0; i < part.EACH; i++) {
+            int64_t line = first + part.line + (o.along ? i * part.LINES_APART : 0);
+            lines[i] = o.of_line(line < last ? line : last - 1);
+        }
     }
     __device__ __forceinline__ void fetch(const O &, int64_t, int64_t, bool) {}
     __device__ __forceinline__ void put(const O &o, int64_t depth, int64_t depths, bool negative, float *to) {
-        float beyond = negative ? -0.0f : 0.0f, x[4];
-        for (int i = (int)threadIdx.x; i < LINES * T::DEPTHS; i += 4 * T::THREADS) {
+        depth += part.depth;
+        auto along = o.of_depth(depth < depths ? depth : depths - 1);
 #pragma unroll
-            for (int k = 0; k < 4; k++) x[k] = get(o, depth, depths, i + k * T::THREADS, beyond);
-#pragma unroll
-            for (int k = 0; k < 4; k++) to[place(o, i + k * T::THREADS)] = x[k];
+        for (int i = 0; i < part.EACH; i++) {
+            int64_t d = o.along ? depth : depth + i * part.DEPTHS_APART;
+            part.x[i] = negative ? -0.0f : 0.0f;
+            if (d < depths) part.x[i] = o.along ? o.get(lines[i], along) : o.get(lines[0], o.of_depth(d));
         }
-    }
-    GPU_MEMBER int line_of(const O &o, int i) { return o.along ? i / T::DEPTHS : i % LINES; }
-    GPU_MEMBER int depth_of(const O &o, int i) { return o.along ? i % T::DEPTHS : i / LINES; }
-    GPU_MEMBER int place(const O &o, int i) { return depth_of(o, i) * PITCH + line_of(o, i); }
-    __device__ __forceinline__ float get(const O &o, int64_t depth, int64_t depths, int i, float beyond) {
-        int64_t l = line + line_of(o, i), d = depth + depth_of(o, i);
-        return l < lines && d < depths ? o.get(l, d) : beyond;
+        part.put(o.along, false, to);
     }
 };
 

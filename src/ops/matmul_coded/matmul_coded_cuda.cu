@@ -7,6 +7,12 @@ extern "C" {
 #include "ops/nf4.h"
 }
 
+/* What of a code belongs to its line or to its depth: a part of its number, and of its scale. */
+struct matmul_coded_at {
+    int64_t at;
+    float scale;
+};
+
 /* Codes of 8 bits and, packed in pairs, of 4. */
 struct matmul_coded_bytes {
     const int8_t *codes;
@@ -15,10 +21,19 @@ struct matmul_coded_bytes {
     bool along;
     bool by_rows; /* a scale for each row as it lies; else for each column */
 
-    __device__ __forceinline__ float get(int64_t line, int64_t depth) const {
-        int64_t row = along ? line : depth, column = along ? depth : line;
-        return (float)codes[row * wide + column] * scales[by_rows ? row : column];
+    __device__ __forceinline__ matmul_coded_at of_line(int64_t line) const {
+        return { along ? line * wide : line, along == by_rows ? scales[line] : 0 };
     }
+    __device__ __forceinline__ matmul_coded_at of_depth(int64_t depth) const {
+        return { along ? depth : depth * wide, along != by_rows ? scales[depth] : 0 };
+    }
+    __device__ __forceinline__ float get(const matmul_coded_at &line, const matmul_coded_at &depth) const {
+        return (float)codes[line.at + depth.at] * (along == by_rows ? line.scale : depth.scale);
+    }
+};
+
+struct matmul_coded_pair {
+    int64_t at, block;
 };
 
 struct matmul_coded_nf4 {
@@ -27,14 +42,23 @@ struct matmul_coded_nf4 {
     int64_t wide;
     bool along;
 
-    __device__ __forceinline__ float get(int64_t line, int64_t depth) const {
-        static const float value[NF4_CODES] = NF4_VALUES;
-        int64_t row = along ? line : depth, column = along ? depth : line;
-        int byte = codes[(row * wide + column) / 2];
-        return value[column % 2 ? byte >> 4 : byte & 15] *
-               scales[row * nf4_blocks_of(wide) + column / NF4_BLOCK];
+    __device__ __forceinline__ matmul_coded_pair of_row(int64_t row) const {
+        return { row * wide, row * ((wide + NF4_BLOCK - 1) / NF4_BLOCK) };
     }
-    GPU_MEMBER int64_t nf4_blocks_of(int64_t columns) { return (columns + NF4_BLOCK - 1) / NF4_BLOCK; }
+    GPU_MEMBER matmul_coded_pair of_column(int64_t column) { return { column, column / NF4_BLOCK }; }
+    __device__ __forceinline__ matmul_coded_pair of_line(int64_t line) const {
+        return along ? of_row(line) : of_column(line);
+    }
+    __device__ __forceinline__ matmul_coded_pair of_depth(int64_t depth) const {
+        return along ? of_column(depth) : of_row(depth);
+    }
+    __device__ __forceinline__ float get(const matmul_coded_pair &line,
+                                         const matmul_coded_pair &depth) const {
+        static const float value[NF4_CODES] = NF4_VALUES;
+        int64_t at = line.at + depth.at; /* rows have whole bytes */
+        int byte = codes[at / 2];
+        return value[at % 2 ? byte >> 4 : byte & 15] * scales[line.block + depth.block];
+    }
 };
 
 template <class B>
