@@ -1,0 +1,389 @@
+/* Products on tensor cores on a GPU: bench-gpu-tensor DEVICE [seconds]
+ *
+ * 1. Each instruction of device/cuda/mma.h on whole numbers, whose sums are exact in any order: the same as
+ * what is documented of it, and so as its twin.
+ * 2. Every tile on small products of all forms: near the sum in f64; each with the bits of the others, rows
+ * alone with those that they have among others, and cut at a slice with those of the whole.
+ * 3. With a second argument: TFLOP/s of every tile on gpt2's shapes (4 x 1024 tokens) and one large square,
+ * the best of three rounds of so many launches that each takes about 20 ms.
+ *
+ * Which tile a product takes (tensor_large, tensor_small) was chosen by what tiles read, before anything
+ * could be timed; this program says what to choose. Exit 0: nothing was wrong. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "ops/matmul/matmul_tensor_cuda.h"
+
+extern "C" {
+#include "device/device.h"
+}
+
+static const device *gpu;
+static device_pool pool;
+static int wrong;
+
+static void say_wrong(const char *what, const char *which) {
+    if (wrong++ < 20) printf("WRONG: %s: %s\n", which, what);
+}
+
+static void die(const char *why) {
+    fprintf(stderr, "%s\n", why);
+    exit(2);
+}
+
+static uint64_t draw() {
+    static uint64_t state = 88172645463325252ull;
+    state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+    return state >> 11;
+}
+
+static float wide(dtype type, uint16_t x) {
+    return type == DTYPE_BF16 ? half_from_bf16(x) : half_from_f16(x);
+}
+static uint16_t narrow(dtype type, float x) { return type == DTYPE_BF16 ? half_to_bf16(x) : half_to_f16(x); }
+
+/* -4 .. 4 */
+static uint16_t whole_number(dtype type) { return narrow(type, (float)(draw() % 9) - 4); }
+
+/* The pool is given out from its beginning, to one check or timing after the other. */
+static uint64_t taken;
+static void *take(uint64_t bytes) {
+    void *at = (char *)pool.data + taken;
+    taken += (bytes + 511) / 256 * 256;
+    if (taken > pool.bytes) die("the pool is too small");
+    return at;
+}
+
+/* ---- instructions ---- */
+
+enum { EDGE = 16 };
+
+/* d = a b of 16 x 16 by one warp; `A_CROSSED`: a lies column by column, `B_CROSSED`: b lies row by row. */
+template <class T, bool A_CROSSED, bool B_CROSSED>
+__global__ void one_product(const uint16_t *a, const uint16_t *b, float *d) {
+#if GPU_HAS_MMA
+    GPU_SHARED(uint16_t, of_a);
+    uint16_t *of_b = of_a + EDGE * EDGE;
+    int l = (int)threadIdx.x, straight = l % 16 * EDGE + l / 16 * 8;
+    int turned = (l % 8 + l / 16 * 8) * EDGE + l / 8 % 2 * 8;
+    uint32_t x[4], y[4];
+    gpu_copy16(of_a + l * 8, a + l * 8, 16), gpu_copy16(of_b + l * 8, b + l * 8, 16);
+    gpu_copies_commit();
+    gpu_copies_wait<0>();
+    __syncwarp();
+    if (A_CROSSED)
+        gpu_ldmatrix_across(x, of_a + turned);
+    else
+        gpu_ldmatrix(x, of_a + straight);
+    if (B_CROSSED)
+        gpu_ldmatrix_across(y, of_b + straight);
+    else
+        gpu_ldmatrix(y, of_b + turned);
+    for (int j = 0; j < 2; j++) {
+        float sum[4] = { 1, 2, 3, 4 };
+        uint32_t half[2] = { y[2 * j], y[2 * j + 1] };
+        gpu_mma(T(), sum, x, half);
+        for (int k = 0; k < 4; k++)
+            d[(l / 4 + k / 2 * 8) * EDGE + j * 8 + l % 4 * 2 + k % 2] = sum[k] - (float)(k + 1);
+    }
+#endif
+}
+
+template <class T, bool A_CROSSED, bool B_CROSSED>
+static void check_instructions(dtype type) {
+    uint16_t a[EDGE * EDGE], b[EDGE * EDGE];
+    float d[EDGE * EDGE];
+    for (int i = 0; i < EDGE * EDGE; i++) a[i] = whole_number(type), b[i] = whole_number(type);
+    taken = 0;
+    uint16_t *at_a = (uint16_t *)take(sizeof a), *at_b = (uint16_t *)take(sizeof b);
+    float *at_d = (float *)take(sizeof d);
+    gpu->put(gpu, at_a, a, sizeof a), gpu->put(gpu, at_b, b, sizeof b);
+    gpu->begin(gpu);
+    GPU_LAUNCH((one_product<T, A_CROSSED, B_CROSSED>), 1, 32, 2 * sizeof a, at_a, at_b, at_d);
+    gpu->end(gpu);
+    gpu->get(gpu, d, at_d, sizeof d);
+    for (int i = 0; i < EDGE; i++)
+        for (int j = 0; j < EDGE; j++) {
+            float sum = 0;
+            for (int k = 0; k < EDGE; k++)
+                sum += wide(type, a[A_CROSSED ? k * EDGE + i : i * EDGE + k]) *
+                       wide(type, b[B_CROSSED ? k * EDGE + j : j * EDGE + k]);
+            if (sum != d[i * EDGE + j])
+                say_wrong("cp.async, ldmatrix and mma of 16 x 16", type == DTYPE_BF16 ? "bf16" : "f16");
+        }
+}
+
+/* Thread (offset, count): eight numbers from that offset on, and a copy of so many. */
+__global__ void some_eights(const uint16_t *x, uint16_t *y) {
+#if GPU_HAS_MMA
+    GPU_SHARED(uint16_t, shared);
+    int offset = (int)threadIdx.x % 8, count = (int)threadIdx.x / 8, t = (int)threadIdx.x;
+    uint32_t w[4];
+    gpu_eight_words(gpu_eight_read(x + offset, count), count, w);
+    gpu_set16(shared + t * 16, w);
+    gpu_copy16(shared + t * 16 + 8, x, 2 * count);
+    gpu_copies_commit();
+    gpu_copies_wait<0>();
+    for (int i = 0; i < 16; i++) y[t * 16 + i] = shared[t * 16 + i];
+#endif
+}
+
+static void check_eights() {
+    enum { THREADS = 8 * 9 };
+    uint16_t x[16], y[THREADS * 16];
+    for (int i = 0; i < 16; i++) x[i] = (uint16_t)(1000 + i);
+    taken = 0;
+    uint16_t *at_x = (uint16_t *)take(sizeof x), *at_y = (uint16_t *)take(sizeof y);
+    gpu->put(gpu, at_x, x, sizeof x);
+    gpu->begin(gpu);
+    GPU_LAUNCH((some_eights), 1, THREADS, THREADS * 32, at_x, at_y);
+    gpu->end(gpu);
+    gpu->get(gpu, y, at_y, sizeof y);
+    for (int t = 0; t < THREADS; t++)
+        for (int i = 0; i < 16; i++) {
+            int from = i < 8 ? t % 8 + i : i - 8, inside = i % 8 < t / 8;
+            if (y[t * 16 + i] != (inside ? x[from] : 0))
+                say_wrong("part of eight", i < 8 ? "reads" : "copies");
+        }
+}
+
+/* ---- tiles ---- */
+
+struct form {
+    int64_t rows, columns, depth;
+    bool ta, tb;
+    dtype type;
+};
+
+/* A product in the pool. */
+struct product {
+    form f;
+    tensor_operand a, b;
+    float *before, *y; /* `before` may be NULL */
+};
+
+template <class T, class S, bool PACKED>
+static void launch(const product &p) {
+    cuda_span none = { NULL, DTYPE_F32 }, before = { p.before, DTYPE_F32 }, y = { p.y, DTYPE_F32 };
+    matmul_end end = matmul_end_of(none, none, before, y, p.f.columns);
+    tensor_product t = { p.a, p.b, p.f.depth, p.before != NULL };
+    if (p.f.ta)
+        tensor_launch<T, S, true, true, PACKED>(t, end);
+    else if (p.f.tb)
+        tensor_launch<T, S, false, false, PACKED>(t, end);
+    else
+        tensor_launch<T, S, false, true, PACKED>(t, end);
+}
+
+typedef void (*runner)(const product &);
+struct variant {
+    const char *name;
+    int shared;
+    runner packed[2], unpacked[2]; /* bf16, f16 */
+};
+#define VARIANT(...)                                                                                         \
+    {                                                                                                        \
+#__VA_ARGS__, tensor_tile < __VA_ARGS__> ::SHARED,                                                   \
+            { launch < gpu_bf16, tensor_tile < __VA_ARGS__>, true>, launch < gpu_f16,                        \
+              tensor_tile < __VA_ARGS__>, true> },                                                           \
+        {                                                                                                    \
+            launch<gpu_bf16, tensor_tile<__VA_ARGS__>, false>,                                               \
+                launch<gpu_f16, tensor_tile<__VA_ARGS__>, false>                                             \
+        }                                                                                                    \
+    }
+/* Warps down and across, sixteens of rows and eights of columns of each, depths, stages, blocks. */
+static const variant variants[] = {
+    VARIANT(2, 4, 4, 4, 32, 4, 1), /* tensor_large */
+    VARIANT(2, 2, 2, 4, 32, 4, 3), /* tensor_small */
+    VARIANT(2, 4, 4, 4, 64, 3, 1), VARIANT(2, 4, 4, 4, 32, 6, 1),
+    VARIANT(2, 2, 4, 4, 32, 4, 2), VARIANT(2, 2, 4, 4, 64, 3, 2),
+};
+
+static void run(const variant &v, const product &p) {
+    bool packed = tensor_packed(p.a) && tensor_packed(p.b);
+    (packed ? v.packed : v.unpacked)[p.f.type == DTYPE_F16](p);
+}
+
+static tensor_operand operand_of(const form &f, bool b, const uint16_t *data) {
+    if (b) return { data, f.tb ? f.depth : f.columns, f.columns };
+    return { data, f.ta ? f.rows : f.depth, f.rows };
+}
+
+struct host_product {
+    uint16_t *a, *b;
+    float *y, *other;
+    product p; /* in the pool */
+};
+
+static host_product open_product(const form &f) {
+    size_t n_a = (size_t)(f.rows * f.depth), n_b = (size_t)(f.depth * f.columns),
+           n = (size_t)(f.rows * f.columns);
+    host_product h = { (uint16_t *)malloc(n_a * 2),
+                       (uint16_t *)malloc(n_b * 2),
+                       (float *)malloc(n * 4),
+                       (float *)malloc(n * 4),
+                       {} };
+    if (!h.a || !h.b || !h.y || !h.other) die("no memory");
+    for (size_t i = 0; i < n_a; i++) h.a[i] = narrow(f.type, (float)draw() * 0x1p-53f - 0.5f);
+    for (size_t i = 0; i < n_b; i++) h.b[i] = narrow(f.type, (float)draw() * 0x1p-53f - 0.5f);
+    taken = 0;
+    uint16_t *a = (uint16_t *)take(n_a * 2), *b = (uint16_t *)take(n_b * 2);
+    gpu->put(gpu, a, h.a, n_a * 2), gpu->put(gpu, b, h.b, n_b * 2);
+    h.p = { f, operand_of(f, false, a), operand_of(f, true, b), NULL, (float *)take(n * 4) };
+    return h;
+}
+static void close_product(host_product &h) { free(h.a), free(h.b), free(h.y), free(h.other); }
+
+static void get(const variant &v, const product &p, float *y) {
+    gpu->begin(gpu);
+    run(v, p);
+    gpu->end(gpu);
+    gpu->get(gpu, y, p.y, (uint64_t)(p.f.rows * p.f.columns) * sizeof *y);
+}
+
+static void check_near(const variant &v, const host_product &h) {
+    const form &f = h.p.f;
+    for (int64_t i = 0; i < f.rows; i += 5)
+        for (int64_t j = 0; j < f.columns; j += 3) {
+            double sum = 0, size = 0;
+            for (int64_t k = 0; k < f.depth; k++) {
+                double x = (double)wide(f.type, h.a[f.ta ? k * f.rows + i : i * f.depth + k]) *
+                           (double)wide(f.type, h.b[f.tb ? j * f.depth + k : k * f.columns + j]);
+                sum += x, size += fabs(x);
+            }
+            if (!(fabs(sum - (double)h.y[i * f.columns + j]) <= 2e-6 * size))
+                say_wrong("far from f64", v.name);
+        }
+}
+
+/* Rows from 40 on: of a as it lies, which is shorter. */
+static void check_alone(const variant &v, const host_product &h) {
+    product p = h.p;
+    p.f.rows = p.a.lines = 10;
+    p.a.data += p.f.ta ? 40 : 40 * p.a.stride;
+    get(v, p, h.other);
+    if (memcmp(h.other, h.y + 40 * p.f.columns, (size_t)(10 * p.f.columns) * 4) != 0)
+        say_wrong("rows alone have other bits", v.name);
+}
+
+static void check_cut(const variant &v, const host_product &h) {
+    const int64_t cut = MATMUL_SLICE;
+    product first = h.p, rest = h.p;
+    first.f.depth = cut, rest.f.depth -= cut, rest.before = rest.y;
+    rest.a.data += rest.f.ta ? cut * rest.a.stride : cut;
+    rest.b.data += rest.f.tb ? cut : cut * rest.b.stride;
+    get(v, first, h.other);
+    get(v, rest, h.other);
+    if (memcmp(h.other, h.y, (size_t)(h.p.f.rows * h.p.f.columns) * 4) != 0) say_wrong("cut", v.name);
+}
+
+static void check_tiles() {
+    static const form forms[] = {
+        { 200, 136, 600, false, false, DTYPE_BF16 }, { 200, 136, 608, true, false, DTYPE_F16 },
+        { 136, 264, 520, false, true, DTYPE_BF16 },  { 77, 139, 301, false, false, DTYPE_F16 },
+        { 131, 67, 300, true, false, DTYPE_BF16 },   { 70, 35, 279, false, true, DTYPE_F16 }
+    };
+    for (const form &f : forms) {
+        host_product h = open_product(f);
+        size_t bytes = (size_t)(f.rows * f.columns) * 4;
+        float *first = (float *)malloc(bytes);
+        if (!first) die("no memory");
+        for (const variant &v : variants) {
+            get(v, h.p, h.y);
+            if (&v == variants) memcpy(first, h.y, bytes);
+            if (memcmp(first, h.y, bytes) != 0) say_wrong("a tile has other bits than the first", v.name);
+            check_near(v, h), check_alone(v, h), check_cut(v, h);
+        }
+        free(first);
+        close_product(h);
+    }
+}
+
+/* ---- time ---- */
+
+static double seconds_now() {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static double seconds_of(const variant &v, const product &p, int launches) {
+    double began = seconds_now();
+    gpu->begin(gpu);
+    for (int i = 0; i < launches; i++) run(v, p);
+    gpu->end(gpu);
+    return (seconds_now() - began) / launches;
+}
+
+static void time_form(const form &f, bool before) {
+    taken = 0;
+    const uint64_t some = 1 << 20, n_a = (uint64_t)(f.rows * f.depth), n_b = (uint64_t)(f.depth * f.columns);
+    uint16_t *a = (uint16_t *)take(2 * n_a), *b = (uint16_t *)take(2 * n_b),
+             *drawn = (uint16_t *)malloc(2 * some);
+    if (!drawn) die("no memory");
+    for (uint64_t i = 0; i < some; i++) drawn[i] = narrow(f.type, (float)draw() * 0x1p-53f - 0.5f);
+    for (uint64_t i = 0; i < n_a; i += some)
+        gpu->put(gpu, a + i, drawn, 2 * (n_a - i < some ? n_a - i : some));
+    for (uint64_t i = 0; i < n_b; i += some)
+        gpu->put(gpu, b + i, drawn, 2 * (n_b - i < some ? n_b - i : some));
+    free(drawn);
+    float *y = (float *)take((uint64_t)(f.rows * f.columns) * 4);
+    product p = { f, operand_of(f, false, a), operand_of(f, true, b), before ? y : NULL, y };
+    double work = 2.0 * (double)f.rows * (double)f.columns * (double)f.depth;
+    printf("%6lld x %6lld x %6lld %s%s", (long long)f.rows, (long long)f.depth, (long long)f.columns,
+           f.ta   ? "tn"
+           : f.tb ? "nt"
+                  : "nn",
+           before ? "+" : " ");
+    for (const variant &v : variants) {
+        double once = seconds_of(v, p, 2), best = 1e9;
+        int launches = once > 0.02 ? 1 : (int)(0.02 / once);
+        for (int round = 0; round < 3; round++) best = fmin(best, seconds_of(v, p, launches));
+        printf(" %8.1f", 1e-12 * work / best);
+    }
+    printf("\n");
+    fflush(stdout);
+}
+
+static void time_all() {
+    enum { TOKENS = 4096, WORDS = 50257 };
+    printf("\nTFLOP/s, f32 results; tiles as in this file:\n%-27s", "rows x depth x columns");
+    for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) printf(" %8zu", i);
+    printf("\n");
+    static const int64_t layers[][2] = { { 768, 2304 }, { 768, 768 }, { 768, 3072 }, { 3072, 768 } };
+    for (const int64_t(&w)[2] : layers) {
+        time_form({ TOKENS, w[1], w[0], false, false, DTYPE_BF16 }, false);
+        time_form({ TOKENS, w[0], w[1], false, true, DTYPE_BF16 }, false);
+        time_form({ w[0], w[1], TOKENS, true, false, DTYPE_BF16 }, true);
+    }
+    time_form({ TOKENS, WORDS, 768, false, true, DTYPE_BF16 }, false);
+    time_form({ TOKENS, 768, WORDS, false, false, DTYPE_BF16 }, false);
+    time_form({ WORDS, 768, TOKENS, true, false, DTYPE_BF16 }, true);
+    time_form({ 1, 3072, 768, false, true, DTYPE_BF16 }, false);
+    time_form({ 32, 3072, 768, false, true, DTYPE_BF16 }, false);
+    time_form({ 8192, 8192, 8192, false, false, DTYPE_BF16 }, false);
+}
+
+int main(int count, char **arguments) {
+    if (count < 2 || count > 3) die("usage: bench-gpu-tensor DEVICE [seconds]");
+    bool timed = count == 3;
+    if (device_find(arguments[1], &gpu) != STATUS_OK) die(status_message());
+    if (!gpu->apart) die("this device is no GPU");
+    if (gpu->open(gpu, &pool, timed ? 1600ull << 20 : 16 << 20) != STATUS_OK) die(status_message());
+    if (gpu->capability < GPU_MMA_LEAST) die("this GPU has none of these instructions");
+    check_instructions<gpu_bf16, false, false>(DTYPE_BF16),
+        check_instructions<gpu_bf16, true, true>(DTYPE_BF16);
+    check_instructions<gpu_f16, false, true>(DTYPE_F16), check_instructions<gpu_f16, true, false>(DTYPE_F16);
+    check_eights();
+    if (wrong) printf("tensor cores: instructions are wrong\n");
+    check_tiles();
+    if (!wrong)
+        printf("tensor cores: instructions, and %zu tiles: right\n", sizeof variants / sizeof *variants);
+    if (timed) time_all();
+    if (gpu->failed && gpu->failed(gpu) != STATUS_OK) die(status_message());
+    gpu->close(gpu, &pool);
+    return wrong > 0;
+}
