@@ -11,9 +11,10 @@
 # 1. Every kernel on the cases of the op harness, beside the CPU's kernel: the same bits, or how near.
 # 2. Runs of 20 steps of several models and techniques on the CPU and on the device: losses and weights, byte for
 #    byte.
-# 3. A run that begins on the CPU and goes on on the device; the loss of a model that is only evaluated; texts that
+# 3. Tensor cores: each instruction, every tile, their time; a run in mixed bf16 whose losses are near the CPU's.
+# 4. A run that begins on the CPU and goes on on the device; the loss of a model that is only evaluated; texts that
 #    a model adds, in f32, in bf16 and from codes of 8 bits: the same.
-# 4. What was planned of each pool and what was measured; on a GPU that is otherwise idle, also the driver's count
+# 5. What was planned of each pool and what was measured; on a GPU that is otherwise idle, also the driver's count
 #    of the whole device at its highest beside the plan's peak.
 # Exit 0: everything held. 1: something did not, the result says what. 2: it could not start.
 set -u -o pipefail
@@ -41,7 +42,7 @@ if [ -z "$build" ]; then
     build=build-gpu
     cmake -S . -B $build -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSNUG_TESTS=OFF -DSNUG_CUDA=ON \
         -DSNUG_CUDA_ARCHITECTURES=native >$build.log 2>&1 &&
-        cmake --build $build -j "$(nproc)" --target snug-cli bench-gpu-kernels >>$build.log 2>&1 ||
+        cmake --build $build -j "$(nproc)" --target snug-cli bench-gpu-kernels bench-gpu-tensor >>$build.log 2>&1 ||
         { tail -20 $build.log; echo "the build failed: $build.log" >&2; exit 2; }
 fi
 build=$(cd "$build" && pwd) || exit 2
@@ -82,16 +83,23 @@ runs=(
     --context 64 --eval-samples 1 --rates built-in --quiet 2>"$folder/base.log" || { cat "$folder/base.log"; exit 2; }
 steps=20 && [ "$device" = emulated ] && steps=2
 
-train() { # DEVICE OUT MODEL OPTIONS...
-    local on=$1 to=$2 network=$3 bits=auto
+train() { # DEVICE OUT MODEL OPTIONS...; products of 16 bits as every processor makes them, or as $products says
+    local on=$1 to=$2 network=$3
     shift 3
-    [ "$on" = cpu ] && bits=widened # bf16 is multiplied as every processor does, not by this one's instructions
     "$build/snug" train "$network" --data "$folder/text" --out "$folder/$to" --device "$on" --steps $steps \
-        --batch 4 --context 64 --eval-samples 4 --instructions $bits --rates built-in --quiet --json "$@" \
-        >"$folder/$to.json" 2>"$folder/$to.log"
+        --batch 4 --context 64 --eval-samples 4 --instructions "${products:-widened}" --rates built-in --quiet --json \
+        "$@" >"$folder/$to.json" 2>"$folder/$to.log"
 }
 
 losses() { grep -A1 '"losses"' "$1" | head -2; }
+losses_apart() { # FILE FILE: the largest difference, of one of them
+    python3 - "$1" "$2" <<'PY'
+import json, sys
+a, b = (json.load(open(f))["losses"] for f in sys.argv[1:])
+most = max(abs(x - y) / abs(x) for x, y in zip(a, b)) if len(a) == len(b) and a else float("inf")
+print(f"{most:.1e}" + (" **above 1e-3**" if not most <= 1e-3 else ""))
+PY
+}
 pool_line() { # FILE: pools whose measured bytes are not the planned ones
     python3 - "$1" <<'PY' 2>/dev/null || echo "?"
 import json, sys
@@ -171,6 +179,28 @@ for run in "${runs[@]}"; do
 done
 
 say
+say '## Tensor cores'
+say
+say 'Nothing takes them unasked (`--instructions tensor-cores`). Each instruction, and tiles on small products:'
+say
+say '```'
+"$build/bench-gpu-tensor" "$device" $([ "$device" = cuda ] && echo seconds) | tee -a "$result"
+tensor=${PIPESTATUS[0]} # 2: this GPU has none
+say '```'
+case $tensor in 0 | 2) ;; *) failed=1 ;; esac
+if [ "$tensor" -eq 0 ]; then
+    rm -rf "$folder/here" "$folder/there"
+    mixed=(--precision mixed-bf16 --attention plain --micro-batch 4)
+    train cpu here "$folder/gpt2.json" "${mixed[@]}" &&
+        products=tensor-cores train "$device" there "$folder/gpt2.json" "${mixed[@]}" &&
+        apart=$(losses_apart "$folder/here.json" "$folder/there.json") ||
+        { say "a run failed: $(tail -1 "$folder/here.log" "$folder/there.log")"; failed=1; }
+    say
+    say "gpt2, mixed bf16: the losses of $steps steps are apart from the CPU's by ${apart:-?} of their size at most."
+    case ${apart:-?} in *above* | '?') failed=1 ;; esac
+fi
+
+say
 say '## What goes on, is evaluated, and is generated'
 say
 say '| what | the same |'
@@ -196,7 +226,7 @@ row 'the loss of a Llama that is evaluated' $?
 texts() { # DEVICE DIR OPTIONS...
     local on=$1 from=$2
     shift 2
-    [ "$on" = cpu ] && set -- --instructions widened "$@"
+    set -- --instructions widened "$@"
     "$build/snug" generate "$from" --prompt 'A model' --prompt 'of memory' --tokens 40 --seed 7 --device "$on" \
         --quiet "$@" 2>>"$folder/base.log"
 }
