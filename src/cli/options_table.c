@@ -647,7 +647,7 @@ static const option rows[] = {
       .offset = FIELD(pin_threads),
       .help = "keep threads on cores of their own while computing; auto: where they fill all usable cores" },
     { .name = "instructions",
-      .hint = "auto|widened|NAME",
+      .hint = "auto|widened|tensor-cores|NAME",
       .kind = OPTION_TEXT,
       .group = GROUP_OUTPUT,
       .commands = ALL | COMMAND_DEVICES,
@@ -655,7 +655,11 @@ static const option rows[] = {
       .fallback = "auto",
       .help =
           "the last set of the processor's instructions to use, as in avx512 or amx ('snug devices' names "
-          "them); products of bf16 have the bits of theirs, widened: those of every processor" },
+          "them); products of bf16 have the bits of theirs, widened: those of every processor; tensor-cores: "
+          "auto, "
+          "and a GPU of capability 8.0 or later multiplies 16 bits by 16 bits on these; its kernels have run "
+          "in "
+          "emulation alone" },
     { .name = "rates",
       .hint = "auto|built-in|known",
       .kind = OPTION_CHOICE,

@@ -107,6 +107,32 @@ static void codes_are_those_of_the_cpu(void **state) {
                      "\"text\":", "\"seconds_prompt\"");
 }
 
+/* ---- products on tensor cores ---- */
+
+/* Their bits are their own: a checkpoint names them, and a resume without them says so, or is refused. */
+static void tensor_cores_are_part_of_a_run(void **state) {
+    (void)state;
+#define HALF                                                                                                 \
+    "train " NETWORK " --data text --batch 4 --context 16 --threads 1 --steps 4 --save-every 2 "             \
+    "--eval-samples 1 --precision mixed-bf16 --device emulated "
+    command_expect(0, HALF "--quiet --out cores --instructions tensor-cores");
+    command_expect(0, HALF "--quiet --out again --instructions tensor-cores");
+    command_expect(0, HALF "--quiet --out wide --instructions widened");
+    command_expect(0, HALF "--quiet --out unasked --instructions auto");
+    command_shell("grep -q '\"products\": \"tensor-cores-9.0\"' cores/checkpoint-2/trainer_state.json");
+    command_shell("! grep -q '\"products\"' unasked/checkpoint-2/trainer_state.json");
+    command_shell("cmp cores/model.safetensors again/model.safetensors");
+    command_shell("! cmp -s cores/model.safetensors wide/model.safetensors");
+    command_shell("cmp wide/model.safetensors unasked/model.safetensors");
+    command_shell("rm -r cores/checkpoint-4");
+    assert_true(
+        command_says(HALF "--out cores --resume --exact --instructions widened", 2,
+                     "products of 16 bits were tensor-cores-9.0 and would be widened; take --instructions "
+                     "tensor-cores, on a GPU of capability 9.0, or leave --exact out"));
+    assert_true(command_says(HALF "--out cores --resume --instructions widened", 0,
+                             "products of 16 bits were tensor-cores-9.0 and are widened"));
+}
+
 /* ---- memory and waiting ---- */
 
 /* One allocation of each kind, as large as planned; and each step more waits once more, however many
@@ -348,6 +374,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(evaluation_and_texts_are_those_of_the_cpu),
         cmocka_unit_test(codes_are_those_of_the_cpu),
+        cmocka_unit_test(tensor_cores_are_part_of_a_run),
         cmocka_unit_test(a_step_waits_once),
         cmocka_unit_test(a_steps_numbers_pass_together),
         cmocka_unit_test(what_is_filed_passes_beside_a_step),

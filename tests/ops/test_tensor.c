@@ -18,6 +18,8 @@
 #include "base/instructions.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "device/device_gpu.h"
+#include "lower/lower.h"
 #include "ops/gelu/gelu.h"
 #include "ops/matmul/matmul.h"
 #include "ops/matmul_gelu/matmul_gelu.h"
@@ -261,13 +263,52 @@ static void they_are_asked_for(void **state) {
     assert_int_equal(instructions_pin(INSTRUCTIONS_TENSOR), STATUS_OK);
 }
 
+/* A plan for such a GPU has them, as the device's own, and reckons with their rate. */
+static void plans_take_them(void **state) {
+    (void)state;
+    static const device_gpu gpu = { .name = "some",
+                                    .title = "some GPU",
+                                    .capability = CAPABILITY,
+                                    .multiprocessors = 100,
+                                    .memory = 1ull << 30,
+                                    .f32 = 1e13,
+                                    .f16 = 1e14,
+                                    .bandwidth = 1e15,
+                                    .call_seconds = 1e-12 };
+    static const char *const pins[] = { "widened", INSTRUCTIONS_TENSOR }, *const names[] = {
+        "matmul_cuda_plain", "matmul_cuda_tensor"
+    };
+    double seconds[2];
+    for (int i = 0; i < 2; i++) {
+        device_elsewhere at;
+        graph g;
+        program p = { 0 };
+        assert_int_equal(instructions_pin(pins[i]), STATUS_OK);
+        assert_int_equal(device_elsewhere_plan(&gpu, &at), STATUS_OK);
+        assert_int_equal(graph_open(&g), STATUS_OK);
+        graph_source a = { .name = "a", .shape = SHAPE(512, 512), .dtype = DTYPE_F16, .role = ROLE_INPUT };
+        graph_source b = {
+            .name = "b", .shape = SHAPE(512, 512), .dtype = DTYPE_F16, .role = ROLE_PARAMETER
+        };
+        tensor_id x = graph_add_source(&g, &a), w = graph_add_source(&g, &b);
+        matmul_apply(&g, &(matmul_inputs){ .a = x, .b = w });
+        lower_options o = { .device = &at.device, .threads = 1, .rates = device_gpu_rates(&gpu, 1) };
+        assert_int_equal(lower_program(&g, &o, &p), STATUS_OK);
+        assert_string_equal(p.steps[0].kernel->name, names[i]);
+        assert_false(p.steps[0].by_host);
+        assert_int_equal(lower_cost(&p.graph, &p.steps[0]).kind, i ? WORK_PRODUCTS_HALF : WORK_PRODUCTS);
+        seconds[i] = p.seconds;
+        lower_close(&p);
+    }
+    assert_true(seconds[1] < 0.1 * seconds[0]);
+}
+
 /* With an argument, the test of that name only. */
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(they_are_asked_for),
-        cmocka_unit_test(a_row_has_its_bits),
-        cmocka_unit_test(cuts_are_exact),
-        cmocka_unit_test(gelu_in_the_product),
+        cmocka_unit_test(they_are_asked_for), cmocka_unit_test(a_row_has_its_bits),
+        cmocka_unit_test(cuts_are_exact),     cmocka_unit_test(gelu_in_the_product),
+        cmocka_unit_test(plans_take_them),
     };
     if (argc > 1) cmocka_set_test_filter(argv[1]);
     if (instructions_pin(INSTRUCTIONS_TENSOR) != STATUS_OK) return 1;
