@@ -199,7 +199,7 @@ static const variant variants[] = {
     VARIANT(2, 4, 4, 4, 32, 4, 1), /* tensor_large */
     VARIANT(2, 2, 2, 4, 32, 4, 3), /* tensor_small */
     VARIANT(2, 4, 4, 4, 64, 3, 1), VARIANT(2, 4, 4, 4, 32, 6, 1),
-    VARIANT(2, 2, 4, 4, 32, 4, 2), VARIANT(2, 2, 4, 4, 64, 3, 2),
+    VARIANT(2, 2, 4, 4, 32, 4, 2), VARIANT(4, 2, 2, 4, 32, 4, 1),
 };
 
 static void run(const variant &v, const product &p) {
