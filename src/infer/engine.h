@@ -72,6 +72,7 @@ typedef struct {
     const sample_options *sample;
     constraint *constraint; /* which tokens may come; lent, begun, and kept up to date; NULL: any */
     pooled *pooled;  /* lent, begun: no token is drawn, and the text becomes this vector. `tokens` is 1 */
+    bool scores;     /* ids of the prompt are told, with their logarithms, before one is drawn */
     uint64_t group;  /* below 2^48: texts of one group share blocks of equal ids; or ENGINE_ALONE */
     int32_t adapter; /* its number in the folder and one; 0: none */
     void *context;
@@ -102,7 +103,9 @@ int64_t engine_cached(const engine *e, int32_t number); /* ids of its prompt tha
 /* Runs a step, and draws. For every token drew(context of the request, id) is called; *over: the text ends
  * with it. A text that has all its tokens ends by itself, after that call; so does one whose constraint
  * allows no token, with the id ENGINE_NONE, and one that is pooled, with ENGINE_POOLED. One whose numbers are
- * not finite ends without it. */
+ * not finite ends without it. Where a prompt is told drew is called first for each of its ids but the first,
+ * in their order: as many in a step as it has logits for; and for none more of the step once the text is
+ * paused, which `drew` may do. */
 typedef status (*engine_drew)(void *context, int32_t id, bool *over);
 status engine_step(engine *e, engine_drew drew);
 /* The same in three parts: the rows of the next step, for program *k, or false: there is nothing to do; the

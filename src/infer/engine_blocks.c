@@ -8,7 +8,9 @@ int64_t engine_blocks_for(int64_t most) { return (most - 1 + CACHE_BLOCK - 1) / 
 static int64_t spare(const engine *e) { return blocks_left(&e->blocks) - e->promised; }
 
 /* Rows of all its ids are needed, whoever has computed them before. */
-static bool reads_all(const engine_text *t) { return t->pooled && pooling_reads_all(t->pooled->how); }
+static bool reads_all(const engine_text *t) {
+    return engine_is_scoring(t) || (t->pooled && pooling_reads_all(t->pooled->how));
+}
 
 /* The block with the ids behind n blocks, or BLOCKS_NONE; the last id is not looked for: its logits are
  * wanted. */

@@ -21,6 +21,8 @@ typedef struct {
     int64_t blocks, promised;
     uint64_t chain, owner;
     bool shares;
+    bool scores;    /* ids of its prompt are told: */
+    int64_t scored; /* its first rows, of which that was done */
     lookup lookup;
     int64_t guessed, right; /* rows of this step for ids that were guessed; of these came true */
     sample_options sample;
@@ -77,6 +79,9 @@ struct engine {
 
 /* Rows that logits are made of, at most. */
 static inline int64_t engine_wanted(const engine_sizes *s) { return s->texts * (1 + s->guesses); }
+
+/* Not all of its prompt was told. */
+static inline bool engine_is_scoring(const engine_text *t) { return t->scores && t->scored < t->prompt; }
 
 /* ---- engine_blocks.c ---- */
 

@@ -10,6 +10,17 @@
 
 static bool is_full(const engine *e) { return e->step.count == e->sizes.rows; }
 
+/* Are logits made of this row? */
+static bool is_wanted(const engine_text *t, int64_t position) {
+    if (t->pooled) return false;
+    return position + 1 >= t->count || (engine_is_scoring(t) && position >= t->scored);
+}
+
+/* Is there room for its logits, where it is wanted? */
+static bool has_logits(const engine *e, const engine_text *t, int64_t position) {
+    return !is_wanted(t, position) || e->step.drawn < engine_wanted(&e->sizes);
+}
+
 static void add_row(engine *e, int32_t number, int64_t position) {
     const engine_text *t = &e->texts[number];
     engine_rows *s = &e->step;
@@ -18,11 +29,18 @@ static void add_row(engine *e, int32_t number, int64_t position) {
     s->position[s->count] = (int32_t)position;
     s->text[s->count] = number, s->adapter[s->count] = t->adapter;
     s->slot[s->count] = block * CACHE_BLOCK + (int32_t)(position % CACHE_BLOCK);
-    if (position + 1 >= t->count && !t->pooled) s->wanted[s->drawn++] = (int32_t)s->count;
+    if (is_wanted(t, position)) s->wanted[s->drawn++] = (int32_t)s->count;
     s->count++;
 }
 
 static bool takes_part(const engine_text *t) { return t->going && !t->paused && !t->waits; }
+
+/* Rows that were in the cache before what they tell was: they stand in a step once more, and write what is
+ * there. */
+static void add_again(engine *e, int32_t number) {
+    const engine_text *t = &e->texts[number];
+    for (int64_t i = t->scored; i < t->done && !is_full(e) && has_logits(e, t, i); i++) add_row(e, number, i);
+}
 
 /* Its next ids, as many as there is room for; those that somebody has computed, or does in this step before
  * it, have no rows. */
@@ -30,6 +48,7 @@ static void add_text(engine *e, int32_t number) {
     engine_text *t = &e->texts[number];
     while (t->done < t->count && !is_full(e)) {
         if (engine_find_next(e, number)) continue;
+        if (!has_logits(e, t, t->done)) return;
         if (!engine_grow(e, number)) return;
         e->stats.again_tokens += t->done < t->reached;
         add_row(e, number, t->done);
@@ -42,7 +61,8 @@ static void add_text(engine *e, int32_t number) {
 static void add_last_ids(engine *e) {
     for (int64_t k = 0; k < e->order_count && !is_full(e); k++) {
         const engine_text *t = &e->texts[e->order[k]];
-        if (takes_part(t) && t->count - t->done == 1 && engine_make_room(e, e->order[k]))
+        if (takes_part(t) && t->count - t->done == 1 && !engine_is_scoring(t) &&
+            engine_make_room(e, e->order[k]))
             add_text(e, e->order[k]);
     }
 }
@@ -50,7 +70,9 @@ static void add_last_ids(engine *e) {
 static void add_prompts(engine *e) {
     for (int64_t k = 0; k < e->order_count && !is_full(e); k++) {
         const engine_text *t = &e->texts[e->order[k]];
-        if (takes_part(t) && t->count - t->done > 1) add_text(e, e->order[k]);
+        if (!takes_part(t)) continue;
+        if (engine_is_scoring(t)) add_again(e, e->order[k]);
+        if (engine_is_scoring(t) || t->count - t->done > 1) add_text(e, e->order[k]);
     }
 }
 
@@ -63,7 +85,7 @@ static void add_guess(engine *e, int32_t number, int64_t most) {
     if (most < 1) return;
     int64_t guessed = lookup_guess(&t->lookup, t->ids, t->count, most);
     for (t->guessed = 0; t->guessed < guessed; t->guessed++, t->done++) {
-        if (!engine_grow(e, number)) break;
+        if (!has_logits(e, t, t->done) || !engine_grow(e, number)) break;
         add_row(e, number, t->done);
     }
     t->done = done;
@@ -73,7 +95,7 @@ static void add_guess(engine *e, int32_t number, int64_t most) {
 static void add_guesses(engine *e) {
     for (int64_t k = 0; k < e->order_count && !is_full(e); k++) {
         const engine_text *t = &e->texts[e->order[k]];
-        if (takes_part(t) && !t->constraint && !t->pooled && t->done == t->count)
+        if (takes_part(t) && !t->constraint && !t->pooled && !engine_is_scoring(t) && t->done == t->count)
             add_guess(e, e->order[k], e->sizes.guesses);
     }
 }
@@ -155,6 +177,7 @@ static status draw(const drawing *d, int64_t place, int thread, sample_drawn *dr
                          .position = (uint32_t)count,
                          .allowed = mask ? mask->bits : NULL,
                          .memory = memory };
+    if (count < t->prompt) return sample_told(&t->sample, &from, t->ids[count], drawn);
     return sample_next(&t->sample, &from, drawn);
 }
 
@@ -248,6 +271,25 @@ static status hand_out(engine *e, uint32_t k, int64_t place, int32_t number, eng
     return STATUS_OK;
 }
 
+/* Of a text whose prompt is told, what comes next is handed out and nothing else: a row behind one that was
+ * not told stands in a later step again. */
+static bool is_next(engine_text *t, int64_t position) {
+    if (!engine_is_scoring(t)) return true;
+    if (t->paused || position != t->scored) return false;
+    return ++t->scored, true;
+}
+
+static status hand_score(engine *e, uint32_t k, int64_t place, int32_t number, engine_drew drew) {
+    engine_text *t = &e->texts[number];
+    const engine_draw_of *o = &e->draws[place];
+    bool over = false;
+    if (o->result != STATUS_OK) return fail(e, k, place, number);
+    e->handed = &o->drawn;
+    TRY(drew(t->context, o->drawn.id, &over));
+    if (over) t->going = false, e->stats.finished++;
+    return STATUS_OK;
+}
+
 const sample_drawn *engine_drawn(const engine *e) { return e->handed; }
 
 /* The row stands for the last id of its text: that one, or a guess that came true. */
@@ -287,7 +329,12 @@ status engine_draw(engine *e, uint32_t k, engine_drew drew) {
         int64_t row = e->step.wanted[i];
         int32_t number = e->step.text[row];
         engine_text *t = &e->texts[number];
-        if (!t->going || !is_last(e, row)) continue;
+        if (!t->going || !is_next(t, e->step.position[row])) continue;
+        if (e->step.position[row] + 1 < t->prompt) {
+            TRY(hand_score(e, k, i, number, drew));
+            continue;
+        }
+        if (!is_last(e, row)) continue;
         if (t->done < t->count) { /* what the guess wrote is what the id would have */
             engine_advance(e, number);
             t->right++, e->stats.accepted++;

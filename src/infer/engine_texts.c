@@ -31,7 +31,7 @@ static void set_up(engine *e, int32_t number, const engine_request *r) {
     t->cached = t->reached = 0;
     t->lookup = (lookup){ 0 }, t->guessed = t->right = 0;
     t->sample = *r->sample, t->constraint = r->constraint, t->context = r->context;
-    t->pooled = r->pooled;
+    t->pooled = r->pooled, t->scores = r->scores, t->scored = 0;
     t->failure[0] = 0;
 }
 
@@ -70,7 +70,7 @@ int32_t engine_begin(engine *e, const engine_request *r) {
 /* Ids of r that the text has in the cache; not the last one, whose logits are wanted. */
 static int64_t common(const engine_text *t, const engine_request *r) {
     int64_t n = 0;
-    if (r->pooled && pooling_reads_all(r->pooled->how)) return 0;
+    if (r->scores || (r->pooled && pooling_reads_all(r->pooled->how))) return 0;
     if (t->shares != (r->group != ENGINE_ALONE) || t->owner != owner_of(r) || t->adapter != r->adapter - 1)
         return 0;
     while (n < t->done && n + 1 < r->count && t->ids[n] == r->ids[n]) n++;

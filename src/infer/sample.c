@@ -184,3 +184,10 @@ status sample_next(const sample_options *o, const sample_from *from, sample_draw
     if (o->logprobs) tell(o, from, drawn);
     return STATUS_OK;
 }
+
+status sample_told(const sample_options *o, const sample_from *from, int32_t id, sample_drawn *told) {
+    TRY(check_logits(from));
+    told->id = id;
+    tell(o, from, told);
+    return STATUS_OK;
+}

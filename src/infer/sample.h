@@ -82,3 +82,5 @@ typedef struct {
 /* Draws from softmax(logits / temperature) over what is kept. The draw is a function of seed and position, so
  * it does not depend on what else is drawn. STATUS_FAILED when a logit is not finite. */
 status sample_next(const sample_options *o, const sample_from *from, sample_drawn *drawn);
+/* What is told of `id`, as if it had been drawn; the options say how much. STATUS_FAILED likewise. */
+status sample_told(const sample_options *o, const sample_from *from, int32_t id, sample_drawn *told);

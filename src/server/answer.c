@@ -130,7 +130,7 @@ static void begin_event(text *line, const job *j) {
 
 /* What is told of its token, which is told once. */
 static void add_told(answer_writer *w, text *line, const job *j) {
-    if (!j->sample.logprobs && j->chat) return;
+    if (!j->logarithms && j->chat) return;
     text_add(line, ",\"logprobs\":%s", w->told.length ? w->told.data : "null");
     w->told.length = 0;
 }
@@ -212,7 +212,7 @@ void answer_close_group(answer_writer *w, job *first) {
 void answer_end_text(answer_writer *w, job *j) {
     answer_add_text(&w->line, j, "", 0, true);
     text_add(&w->line, j->chat ? "\"}" : "\"");
-    if (!answer_holds(j)) text_add(&w->line, ",\"logprobs\":null");
+    if (!j->logarithms) text_add(&w->line, ",\"logprobs\":null");
     text_add(&w->line, ",\"finish_reason\":%s}", answer_reason(j));
     if (answer_is_alone(j)) close_whole(w, j);
     answer_put(w, j);

@@ -42,6 +42,10 @@ status answer_told_most(const language *l, int64_t count, uint64_t *bytes);
 status answer_tell(answer_writer *w, job *j, const language *l, const sample_drawn *d);
 /* Nothing of the text came with it. */
 void answer_told(answer_writer *w, job *j);
+/* Where answer_more begins, of job.phase. */
+int answer_first_phase(const job *j);
+/* Before it goes on, of a text that has no place in the engine any more: who reads beside texts has its. */
+status answer_resume(const job *j, const language *l);
 /* Of an answer that holds its text and has ended: the next part of the rest, which answer_room is enough for.
  * *done: that was the last. */
 status answer_more(answer_writer *w, job *j, const language *l, bool *done);

@@ -1,4 +1,5 @@
 /* What is told of tokens: the logarithms of their probabilities, in the forms of completions and of chats. */
+#include <math.h>
 #include <string.h>
 
 #include "server/answer_internal.h"
@@ -9,7 +10,7 @@ enum {
     TOP = SAMPLE_LIKELIEST + 1
 };
 
-bool answer_holds(const job *j) { return j->embeds || (!j->streams && j->sample.logprobs); }
+bool answer_holds(const job *j) { return j->embeds || j->compares || (!j->streams && j->logarithms); }
 
 /* ---- how much it may be ---- */
 
@@ -121,13 +122,22 @@ static status add_top(text *line, const language *l, const sample_drawn *d) {
     return STATUS_OK;
 }
 
+/* NaN: it has none. */
+static void add_logarithm(text *line, float x) {
+    if (isnan(x))
+        text_add(line, "null");
+    else
+        text_add(line, "%.7g", (double)x);
+}
+
 static status add_completion(text *line, job *j, const language *l, const sample_drawn *d) {
     language_piece word;
     TRY(word_of(l, d->id, &word));
     text_add(line, "{\"tokens\":[");
     add_token(line, &word);
-    text_add(line, "],\"token_logprobs\":[%.7g],\"text_offset\":[%lld],\"top_logprobs\":[",
-             (double)d->logprob, (long long)j->offset);
+    text_add(line, "],\"token_logprobs\":[");
+    add_logarithm(line, d->logprob);
+    text_add(line, "],\"text_offset\":[%lld],\"top_logprobs\":[", (long long)j->offset);
     j->offset += characters(&word);
     TRY(add_top(line, l, d));
     text_add(line, "]}");
@@ -150,34 +160,63 @@ static void begin_held(answer_writer *w, job *j) {
     text_add(&w->line, "\"logprobs\":{\"%s\":[", j->chat ? "content" : "top_logprobs");
 }
 
+/* The ids that are told: behind the prompt, or with it. */
+static int32_t *told_ids(const job *j) { return j->ids + (j->echoes ? 0 : j->count); }
+
+static void keep(job *j, const sample_drawn *d) {
+    told_ids(j)[j->told] = d->id;
+    j->logprobs[j->told++] = d->logprob;
+}
+
 static status tell_held(answer_writer *w, job *j, const language *l, const sample_drawn *d) {
     if (!j->begun)
         begin_held(w, j);
     else
         text_add(&w->line, ",");
     TRY(j->chat ? add_chat(&w->line, l, d) : add_top(&w->line, l, d));
-    j->ids[j->count + j->told] = d->id;
-    j->logprobs[j->told++] = d->logprob;
+    keep(j, d);
     answer_put(w, j);
     return STATUS_OK;
 }
 
 status answer_tell(answer_writer *w, job *j, const language *l, const sample_drawn *d) {
+    if (j->compares) return keep(j, d), STATUS_OK;
     return answer_holds(j) ? tell_held(w, j, l, d) : tell_event(w, j, l, d);
 }
 
 /* ---- the rest of an answer that held its text ---- */
 
-enum { CLOSES, LOGPROBS, TOKENS, OFFSETS, BEGINS, TEXT };
+enum { CLOSES, LOGPROBS, TOKENS, OFFSETS, BEGINS, TEXT, LIKELIEST, PLAIN };
+
+int answer_first_phase(const job *j) { return !j->compares ? CLOSES : j->logarithms ? LIKELIEST : PLAIN; }
+
+/* In the language: its place's, or where it has none that of who reads beside texts. */
+static uint32_t row_of(const job *j) { return j->place < 0 ? LANGUAGE_READS : (uint32_t)j->place; }
+
+status answer_resume(const job *j, const language *l) {
+    language_piece more;
+    if (j->place >= 0 || j->phase != TEXT) return STATUS_OK;
+    TRY(l->begin(l->context, row_of(j), j->ids, j->echoes ? 0 : j->count));
+    for (int64_t i = 0; i < j->at; i++) TRY(l->add(l->context, row_of(j), told_ids(j)[i], &more));
+    return STATUS_OK;
+}
+
+/* Of texts that were compared there are none. */
+static status tell_likeliest(answer_writer *w, job *j) {
+    if (!j->begun) begin_held(w, j);
+    text_add(&w->line, j->at ? ",null" : "null");
+    return STATUS_OK;
+}
 
 static status tell_number(answer_writer *w, job *j) {
-    text_add(&w->line, "%s%.7g", j->at ? "," : "", (double)j->logprobs[j->at]);
+    if (j->at) text_add(&w->line, ",");
+    add_logarithm(&w->line, j->logprobs[j->at]);
     return STATUS_OK;
 }
 
 static status tell_token(answer_writer *w, job *j, const language *l) {
     language_piece word;
-    TRY(word_of(l, j->ids[j->count + j->at], &word));
+    TRY(word_of(l, told_ids(j)[j->at], &word));
     if (j->at) text_add(&w->line, ",");
     add_token(&w->line, &word);
     return STATUS_OK;
@@ -185,7 +224,7 @@ static status tell_token(answer_writer *w, job *j, const language *l) {
 
 static status tell_offset(answer_writer *w, job *j, const language *l) {
     language_piece word;
-    TRY(word_of(l, j->ids[j->count + j->at], &word));
+    TRY(word_of(l, told_ids(j)[j->at], &word));
     text_add(&w->line, "%s%lld", j->at ? "," : "", (long long)j->offset);
     j->offset += characters(&word);
     return STATUS_OK;
@@ -195,9 +234,9 @@ static status tell_offset(answer_writer *w, job *j, const language *l) {
 static status tell_text(answer_writer *w, job *j, const language *l, bool *done) {
     language_piece more = { 0 };
     if (j->at < j->told)
-        TRY(l->add(l->context, (uint32_t)j->place, j->ids[j->count + j->at], &more));
+        TRY(l->add(l->context, row_of(j), told_ids(j)[j->at], &more));
     else
-        TRY(l->end(l->context, (uint32_t)j->place, &more));
+        TRY(l->end(l->context, row_of(j), &more));
     size_t count = more.count < j->text_bytes ? more.count : j->text_bytes;
     j->text_bytes -= count;
     answer_add_text(&w->line, j, more.bytes ? more.bytes : "", count, false);
@@ -220,18 +259,30 @@ static void begin_phase(answer_writer *w, job *j) {
 
 /* The phase ends where all tokens had their turn. */
 static status tell_some(answer_writer *w, job *j, const language *l, bool *done) {
+    if (j->phase == PLAIN) {
+        answer_begin_choice(&w->line, j);
+        text_add(&w->line, "\"text\":\"");
+        j->phase = BEGINS;
+        return STATUS_OK;
+    }
+    if (j->phase == LIKELIEST && j->at == j->told) {
+        if (!j->begun) begin_held(w, j);
+        j->phase = CLOSES;
+        return STATUS_OK;
+    }
     if (j->phase == BEGINS) {
         j->phase = TEXT, j->at = 0;
-        return l->begin(l->context, (uint32_t)j->place, j->ids, j->count);
+        return l->begin(l->context, row_of(j), j->ids, j->echoes ? 0 : j->count);
     }
     if (j->phase == CLOSES || (j->phase != TEXT && j->at == j->told)) {
         begin_phase(w, j);
         return STATUS_OK;
     }
-    status result = j->phase == LOGPROBS  ? tell_number(w, j)
-                    : j->phase == TOKENS  ? tell_token(w, j, l)
-                    : j->phase == OFFSETS ? tell_offset(w, j, l)
-                                          : tell_text(w, j, l, done);
+    status result = j->phase == LOGPROBS    ? tell_number(w, j)
+                    : j->phase == LIKELIEST ? tell_likeliest(w, j)
+                    : j->phase == TOKENS    ? tell_token(w, j, l)
+                    : j->phase == OFFSETS   ? tell_offset(w, j, l)
+                                            : tell_text(w, j, l, done);
     j->at++;
     return result;
 }

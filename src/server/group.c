@@ -32,6 +32,34 @@ void group_add(job *first, job *j) {
     last->next = j;
 }
 
+/* ---- comparing ---- */
+
+bool group_compared(const job *first) {
+    for (const job *j = first; j; j = j->next)
+        if (j->state != JOB_COMPARED) return false;
+    return true;
+}
+
+static double mean(const job *j) { return j->drawn ? j->likely / (double)j->drawn : 0; }
+
+/* What a text brought: its job stays where it is in the list. */
+static void swap(job *a, job *b) {
+    job was = *a;
+    a->ids = b->ids, a->logprobs = b->logprobs, a->pooled = b->pooled, a->drawn = b->drawn;
+    a->told = b->told, a->text_bytes = b->text_bytes, a->end = b->end, a->likely = b->likely;
+    b->ids = was.ids, b->logprobs = was.logprobs, b->pooled = was.pooled, b->drawn = was.drawn;
+    b->told = was.told, b->text_bytes = was.text_bytes, b->end = was.end, b->likely = was.likely;
+}
+
+/* Of equals the earlier one stays before the later one: neighbours are swapped. */
+void group_rank(job *first) {
+    for (bool any = true; any;) {
+        any = false;
+        for (job *j = first; j->next; j = j->next)
+            if (mean(j) < mean(j->next)) swap(j, j->next), any = true;
+    }
+}
+
 /* ---- reading ---- */
 
 static bool is_done(const job *j) { return j->state == JOB_OVER && !j->out.count; }

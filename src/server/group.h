@@ -7,6 +7,10 @@
 /* `j`, which nobody has, becomes one more answer to what `first` asks for, with a seed of its own. */
 void group_add(job *first, job *j);
 
+/* All texts are there to be compared: those whose tokens are likelier on average come first. */
+bool group_compared(const job *first);
+void group_rank(job *first);
+
 /* Bytes that come next; how many that were. */
 size_t group_read(job *first, char *out, size_t most);
 /* The one that is read. */

@@ -12,11 +12,12 @@
 
 typedef enum {
     JOB_FREE,
-    JOB_ASKED,   /* its body is read */
-    JOB_WAITING, /* for room in the engine */
-    JOB_WRITING, /* the engine has it */
-    JOB_TELLING, /* its text has ended, and is told behind what was told of its tokens */
-    JOB_OVER,    /* what is left is to be read */
+    JOB_ASKED,    /* its body is read */
+    JOB_WAITING,  /* for room in the engine */
+    JOB_WRITING,  /* the engine has it */
+    JOB_COMPARED, /* its text has ended, and is told, or not, once all texts beside it have ended */
+    JOB_TELLING,  /* its text has ended, and is told behind what was told of its tokens */
+    JOB_OVER,     /* what is left is to be read */
 } job_state;
 
 /* Why a text ended, in OpenAI's words. */
@@ -33,7 +34,13 @@ struct job {
     int64_t created;     /* seconds since 1970 */
     int32_t *ids;        /* the prompt; room for text_length */
     int64_t count, tokens, drawn;
-    int64_t choices; /* answers that are asked for */
+    int64_t choices;           /* texts that are asked for; of these */
+    int64_t kept;              /* are answers: the best, where there are more texts (compares) */
+    bool compares, logarithms; /* logarithms are told */
+    double likely;             /* that of the probability of what was drawn */
+    bool echoes;               /* the prompt is told, before the answer; */
+    bool scores;               /* by the engine, from the second token on, with logarithms */
+    int64_t echoed;            /* tokens of it that were told */
     /* The group of jobs that answer one request: the first one has the connection. server/group.h. */
     job *first, *next, *reads; /* itself where it is alone; NULL: the last; of the first: whom it reads */
     uint32_t index;
@@ -54,7 +61,7 @@ struct job {
     bool begun; /* the answer's first bytes were written */
     /* An answer in a whole with logarithms: what is told of its tokens goes out as they come, and the rest
      * behind it, read anew from its ids, which stand behind the prompt's. */
-    float *logprobs;              /* of its tokens; room for text_length */
+    float *logprobs;              /* of its tokens; room for text_length + 1 */
     pooled pooled;                /* of one that embeds; its numbers are in the same memory as logprobs */
     const template_value *inputs; /* of the first, while the request is read: what texts are made of */
     int64_t told;                 /* tokens */

@@ -15,6 +15,7 @@ typedef struct {
     job *job;
     const template_value *prompt, *messages, *tools;
     int64_t tokens, best; /* 0: not said */
+    bool no_tokens;       /* 0 was said */
     request_kind kind;
     bool other_model;
     bool plain; /* no special tokens are put around the text */
@@ -53,7 +54,9 @@ static status take_tools(asked *a, const template_value *v) {
 }
 
 static status take_tokens(asked *a, const template_value *v) {
-    return whole_of(v, 1, a->reader->text_length, &a->tokens);
+    TRY(whole_of(v, 0, a->reader->text_length, &a->tokens));
+    a->no_tokens = !a->tokens;
+    return STATUS_OK;
 }
 static status take_temperature(asked *a, const template_value *v) {
     return number_of(v, 0, 1000, &a->job->sample.temperature);
@@ -113,6 +116,7 @@ static status take_no(asked *a, const template_value *v) {
     TRY(bool_of(v, &yes));
     return yes ? status_set(STATUS_INVALID, "only false is known here") : STATUS_OK;
 }
+static status take_echo(asked *a, const template_value *v) { return bool_of(v, &a->job->echoes); }
 static status take_choices(asked *a, const template_value *v) {
     return whole_of(v, 1, REQUEST_CHOICES, &a->job->choices);
 }
@@ -201,7 +205,7 @@ static const struct {
                { "logprobs", BOTH, take_logprobs },
                { "top_logprobs", CHAT, take_top_logprobs },
                { "response_format", BOTH, take_format },
-               { "echo", COMPLETION, take_no },
+               { "echo", COMPLETION, take_echo },
                { "input", EMBEDS, take_prompt },
                { "encoding_format", EMBEDS, take_encoding },
                { "dimensions", EMBEDS, take_dimensions },
@@ -345,7 +349,8 @@ static status encode_either(asked *a) {
 static void begin(job *j, uint64_t seed, bool is_chat) {
     j->first = j, j->next = j->reads = NULL, j->index = 0, j->choices = 1, j->closed = false;
     j->chat = is_chat, j->streams = j->tells_usage = j->constrained = j->embeds = j->base64 = false;
-    j->inputs = NULL;
+    j->echoes = j->scores = j->compares = j->logarithms = false;
+    j->inputs = NULL, j->kept = 1, j->echoed = 0, j->likely = 0;
     j->sample = (sample_options){ .temperature = 1, .top_p = 1, .repetition_penalty = 1, .seed = seed };
     j->stops = (stop_watch){ 0 };
     j->count = j->tokens = j->drawn = j->told = j->offset = 0, j->tail_count = j->text_bytes = 0;
@@ -355,10 +360,12 @@ static void begin(job *j, uint64_t seed, bool is_chat) {
 /* As many as are asked for; where nothing is said, the server's default or what there is room for. */
 static status choose_tokens(const asked *a, char field[REQUEST_FIELD_BYTES]) {
     int64_t room = a->reader->text_length + 1 - a->job->count, wanted = a->tokens;
-    if (!wanted)
+    if (!wanted && !a->no_tokens)
         wanted =
             a->reader->default_tokens && a->reader->default_tokens < room ? a->reader->default_tokens : room;
     snprintf(field, REQUEST_FIELD_BYTES, "max_tokens");
+    if (a->no_tokens && !a->job->echoes)
+        return status_set(STATUS_INVALID, "0 is only for an echo of the prompt (\"echo\": true)");
     if (wanted > room)
         return status_set(STATUS_INVALID,
                           "%lld tokens behind %lld of the prompt are more than the %lld that a text has here",
@@ -367,20 +374,34 @@ static status choose_tokens(const asked *a, char field[REQUEST_FIELD_BYTES]) {
     return STATUS_OK;
 }
 
+/* Texts that are compared are held until all have ended: as ids, with one number for each. */
+static status check_compared(const asked *a) {
+    const job *j = a->job;
+    if (a->best < j->kept)
+        return status_set(STATUS_INVALID, "it must be at least n, which is %lld", (long long)j->kept);
+    if (j->streams)
+        return status_set(STATUS_INVALID,
+                          "answers that are compared can't come as events; say \"stream\": false");
+    if (j->sample.likeliest)
+        return status_set(STATUS_INVALID, "there is no memory for the likeliest tokens of answers that are "
+                                          "compared; say \"logprobs\": 0");
+    return STATUS_OK;
+}
+
 /* All answers to a request have room in the cache and among the jobs, though not at once. */
 static status check_choices(const asked *a, char field[REQUEST_FIELD_BYTES]) {
-    const job *j = a->job;
+    job *j = a->job;
     const request_reader *r = a->reader;
+    snprintf(field, REQUEST_FIELD_BYTES, a->best ? "best_of" : "n");
+    j->kept = j->choices;
+    if (a->best && a->best != j->kept) TRY(check_compared(a));
+    if (a->best > j->kept) j->choices = a->best, j->compares = j->sample.logprobs = true;
     int64_t each = (j->count + j->tokens - 1 + CACHE_BLOCK - 1) / CACHE_BLOCK, n = j->choices;
-    snprintf(field, REQUEST_FIELD_BYTES, a->best && a->best != n ? "best_of" : "n");
-    if (a->best && a->best != n)
-        return status_set(STATUS_INVALID, "it must be n, which is %lld: answers are not compared here",
-                          (long long)n);
     if (n > 1 && n > r->jobs)
         return status_set(STATUS_INVALID,
                           "%lld answers at once are more than the %lld that are written or wait here",
                           (long long)n, (long long)r->jobs);
-    if (n > 1 && n * each > r->blocks)
+    if (n > 1 && !j->compares && n * each > r->blocks)
         return status_set(
             STATUS_INVALID,
             "%lld answers of %lld tokens behind %lld of the prompt take %lld blocks, and the cache has %lld",
@@ -417,7 +438,9 @@ status request_read(const request_reader *r, const request_body *body, job *j, r
     TRY(encode_either(&a));
     if (body->kind & (REQUEST_COMPLETION | REQUEST_CHAT)) {
         TRY(choose_tokens(&a, why->field));
+        j->logarithms = j->sample.logprobs;
         TRY(check_choices(&a, why->field));
+        j->scores = j->echoes && j->logarithms && j->count > 1;
     }
     why->field[0] = 0;
     return STATUS_OK;

@@ -269,6 +269,66 @@ static void note_time(server *s, job *j) {
     j->last_at = now;
 }
 
+/* ---- the prompt, told before the answer ---- */
+
+/* Text that no stop string is looked for in; some of it waits in `held`. */
+enum { ECHOED = 256 };
+typedef struct {
+    char held[ECHOED];
+    size_t count;
+} echoing;
+
+static void add_echo(server *s, job *j, echoing *e, const language_piece *more) {
+    for (size_t i = 0; i < more->count; i++) {
+        if (e->count == ECHOED) answer_add(&s->writer, j, e->held, e->count), e->count = 0;
+        e->held[e->count++] = more->bytes[i];
+    }
+}
+
+/* The next token; `d`: what is told of it, where that is wanted. */
+static status echo_token(server *s, job *j, echoing *e, const sample_drawn *d) {
+    language *l = s->language;
+    language_piece more = { 0 };
+    int32_t id = j->ids[j->echoed++];
+    if (j->logarithms || j->compares) TRY(answer_tell(&s->writer, j, l, d));
+    TRY(l->add(l->context, (uint32_t)j->place, id, &more));
+    add_echo(s, j, e, &more);
+    if (!j->logarithms) return STATUS_OK;
+    if (e->count) answer_add(&s->writer, j, e->held, e->count), e->count = 0;
+    answer_told(&s->writer, j);
+    return STATUS_OK;
+}
+
+/* Tokens that are told without the engine: all, or the first one, which has no logarithm. */
+static int64_t echoes_of(const job *j) { return !j->echoes ? 0 : j->scores ? 1 : j->count; }
+
+/* As much of the prompt as there is room for; until then no token is drawn. */
+static status echo_some(server *s, job *j) {
+    echoing e = { .count = 0 };
+    status result = STATUS_OK;
+    pthread_mutex_lock(&s->words);
+    while (result == STATUS_OK && j->echoed < echoes_of(j) && !is_full(s, j))
+        result = echo_token(s, j, &e, &(sample_drawn){ .id = j->ids[j->echoed], .logprob = NAN });
+    if (e.count) answer_add(&s->writer, j, e.held, e.count);
+    pthread_mutex_unlock(&s->words);
+    if (j->out.count) http_wake(s, j);
+    return result;
+}
+
+/* The engine tells the next one. */
+static status take_echo(server *s, job *j, bool *over) {
+    echoing e = { .count = 0 };
+    pthread_mutex_lock(&s->words);
+    status result = echo_token(s, j, &e, engine_drawn(s->engine));
+    pthread_mutex_unlock(&s->words);
+    TRY(result);
+    *over = j->echoed == j->count && !j->tokens;
+    if (*over) return finish(s, j, JOB_LENGTH, false);
+    engine_pause(s->engine, j->place, is_full(s, j));
+    if (j->out.count && (j->streams || is_full(s, j))) http_wake(s, j);
+    return STATUS_OK;
+}
+
 /* A token was drawn. The engine calls it while it has the lock again. */
 static status take_token(void *context, int32_t id, bool *over) {
     job *j = context;
@@ -282,8 +342,11 @@ static status take_token(void *context, int32_t id, bool *over) {
         return STATUS_OK;
     }
     if (id == ENGINE_NONE) return j->left ? STATUS_OK : finish(s, j, JOB_LENGTH, false);
+    if (j->scores && j->echoed < j->count && !j->left) return take_echo(s, j, over);
+    if (!j->tokens && !j->left) return finish(s, j, JOB_LENGTH, false);
     note_time(s, j);
     j->drawn++, s->result->new_tokens++;
+    if (j->compares) j->likely += (double)engine_drawn(s->engine)->logprob;
     if (j->left) return STATUS_OK;
     if (l->ends(l->context, id)) return finish(s, j, JOB_STOP, false);
     pthread_mutex_lock(&s->words);
@@ -325,7 +388,8 @@ static status begin_jobs(server *s) {
     for (job *j; (j = first_waiting(s));) {
         engine_request r = { .ids = j->ids,
                              .count = j->count,
-                             .tokens = j->tokens,
+                             .tokens = j->tokens ? j->tokens : 1,
+                             .scores = j->scores,
                              .sample = &j->sample,
                              .constraint = j->constrained ? j->constraint : NULL,
                              .pooled = j->embeds ? &j->pooled : NULL,
@@ -339,9 +403,11 @@ static status begin_jobs(server *s) {
         j->place = place, j->state = JOB_WRITING, s->by_place[place] = j;
         s->result->prompt_tokens += j->count;
         pthread_mutex_lock(&s->words);
-        status result = l->begin(l->context, (uint32_t)place, j->ids, j->count);
+        status result = l->begin(l->context, (uint32_t)place, j->ids, j->echoes ? 0 : j->count);
         pthread_mutex_unlock(&s->words);
         TRY(result);
+        TRY(echo_some(s, j));
+        engine_pause(s->engine, place, j->echoed < echoes_of(j));
     }
     return STATUS_OK;
 }
@@ -350,10 +416,11 @@ static status begin_jobs(server *s) {
 static status tell_rest(server *s, job *j) {
     status result = STATUS_OK;
     bool done = false;
-    if (j->state == JOB_WRITING)
-        j->state = JOB_TELLING, j->phase = 0, j->at = j->offset = 0, j->tail_count = 0;
+    if (j->state != JOB_TELLING)
+        j->state = JOB_TELLING, j->phase = answer_first_phase(j), j->at = j->offset = 0, j->tail_count = 0;
     if (j->embeds) leave_engine(s, j); /* its vector is its own */
     pthread_mutex_lock(&s->words);
+    if (!j->embeds) result = answer_resume(j, s->language);
     while (result == STATUS_OK && !done && !is_full(s, j))
         result = answer_more(&s->writer, j, s->language, &done);
     pthread_mutex_unlock(&s->words);
@@ -377,6 +444,22 @@ static void fail_job(server *s, job *j) {
         leave_group(s, j->first);
 }
 
+/* Texts that are compared: once all have ended the best are told, and the others are not. */
+static status choose_best(server *s) {
+    for (uint32_t i = 0; i < s->job_count; i++) {
+        job *first = &s->jobs[i];
+        if (first->state != JOB_COMPARED || first->first != first || !group_compared(first)) continue;
+        group_rank(first);
+        for (job *j = first; j; j = j->next) {
+            if (j->index < first->kept)
+                TRY(tell_rest(s, j));
+            else
+                end_job(s, j);
+        }
+    }
+    return STATUS_OK;
+}
+
 /* The ends of answers behind which nothing comes any more. */
 static void close_groups(server *s) {
     for (uint32_t i = 0; i < s->job_count; i++) {
@@ -393,19 +476,25 @@ static status look_at_jobs(server *s, double now) {
     for (uint32_t i = 0; i < s->job_count; i++) {
         job *j = &s->jobs[i];
         bool tells = j->state == JOB_TELLING;
-        if (j->state != JOB_WAITING && j->state != JOB_WRITING && !tells) continue;
+        if (j->state == JOB_FREE || j->state == JOB_ASKED || j->state == JOB_OVER) continue;
         bool full = (j->state == JOB_WRITING || tells) && is_full(s, j);
         if (!full || j != group_reads(j->first)) j->stalled_since = now; /* or others come before it */
         bool gone = j->first->connection && http_gone(j->first);
         if (gone || now - j->stalled_since > (double)s->options->stall_seconds) leave_group(s, j->first);
-        if (j->state == JOB_WRITING) engine_pause(s->engine, j->place, full);
+        if (j->state == JOB_WRITING && engine_goes_on(s->engine, j->place)) {
+            if (j->echoed < echoes_of(j)) TRY(echo_some(s, j));
+            engine_pause(s->engine, j->place, full || j->echoed < echoes_of(j));
+        }
         bool ended = j->state == JOB_WRITING && !engine_goes_on(s->engine, j->place);
         if (ended && engine_failure(s->engine, j->place)) fail_job(s, j);
-        if (!j->left && (tells || (ended && answer_holds(j) && j->end != JOB_FAILED)))
+        if (!j->left && ended && j->compares && j->end != JOB_FAILED)
+            leave_engine(s, j), j->state = JOB_COMPARED;
+        else if (!j->left && (tells || (ended && answer_holds(j) && j->end != JOB_FAILED)))
             TRY(tell_rest(s, j));
         else if (j->left || ended)
             end_job(s, j);
     }
+    TRY(choose_best(s));
     close_groups(s);
     return STATUS_OK;
 }

@@ -39,7 +39,7 @@ serve_sizes serve_sizes_of(const serve_options *o, int64_t texts, int64_t text_l
                                  (uint64_t)(1 + o->guesses) * words->told);
     s.jobs = (uint64_t)(texts + o->queue);
     uint64_t vector = (uint64_t)words->vector * sizeof(double);
-    s.numbers = serve_sizes_rounded((uint64_t)text_length * sizeof(float));
+    s.numbers = serve_sizes_rounded((uint64_t)(text_length + 1) * sizeof(float));
     if (vector > s.numbers) s.numbers = serve_sizes_rounded(vector);
     /* A short body has a page, and so has every connection that sends one. */
     s.pages = LONGEST_AT_ONCE * pages_for(s.body) + o->connections;

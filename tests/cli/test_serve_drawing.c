@@ -364,7 +364,7 @@ static void what_is_wrong_is_said(void **state) {
         { "\"n\": 0", "from 1 to 128" },
         { "\"n\": 100", "are more than the 80" },
         { "\"n\": 80", "80 answers of 2 tokens behind 1 of the prompt take 80 blocks, and the cache has 64" },
-        { "\"n\": 2, \"best_of\": 3", "it must be n, which is 2" },
+        { "\"n\": 3, \"best_of\": 2", "it must be at least n, which is 3" },
         { "\"presence_penalty\": -3", "from -2 to 2" },
         { "\"frequency_penalty\": null, \"presence_penalty\": 2.5", "from -2 to 2" },
         { "\"logprobs\": 21", "from 0 to 20" },

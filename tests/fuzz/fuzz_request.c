@@ -29,7 +29,9 @@ static void check(const request_reader *r, const job *j, request_kind kind) {
     for (int64_t i = 0; i < j->count; i++) FUZZ_EXPECT(j->ids[i] >= 0 && j->ids[i] < VOCABULARY);
     if (kind == REQUEST_EMBEDDINGS) check_texts(r, j);
     if (!(kind & (REQUEST_COMPLETION | REQUEST_CHAT))) return;
-    FUZZ_EXPECT(j->tokens >= 1 && j->count + j->tokens <= LENGTH + 1);
+    FUZZ_EXPECT(j->tokens >= !j->echoes && j->kept >= 1 && j->kept <= j->choices);
+    FUZZ_EXPECT(j->compares == (j->kept < j->choices) && !(j->compares && j->streams));
+    FUZZ_EXPECT(j->count + j->tokens <= LENGTH + 1);
     FUZZ_EXPECT(j->stops.count <= JOB_STOPS && j->sample.temperature >= 0);
     FUZZ_EXPECT(j->sample.top_p > 0 && j->sample.top_p <= 1 && r->text_length == LENGTH);
 }

@@ -92,15 +92,31 @@ void make_pooled(client *c, uint64_t seed, uint32_t i, uint32_t one_of) {
     if (c->pools) c->tokens = 1;
 }
 
+void make_scored(client *c, uint64_t seed, uint32_t i, uint32_t one_of) {
+    c->scores = !c->pools && !drawn(seed, i, 33, one_of);
+    c->sample.logprobs = c->scores;
+}
+
 engine_request request_of(client *c) {
+    c->told_count = 0;
     if (c->pools) pooling_begin(&c->pooled, &c->how, c->numbers);
     return (engine_request){ .ids = c->prompt,
                              .count = c->count,
                              .tokens = c->tokens,
                              .sample = &c->sample,
+                             .scores = c->scores,
                              .pooled = c->pools ? &c->pooled : NULL,
                              .group = c->group,
                              .context = c };
+}
+
+static engine *latest;
+
+static status take_told(client *c, int32_t id, bool *over) {
+    assert_int_equal(id, c->prompt[c->told_count + 1]);
+    c->told[c->told_count++] = engine_drawn(latest)->logprob;
+    if (c->dawdles && c->told_count % 3 == 0) engine_pause(latest, c->place, true);
+    return *over = false, STATUS_OK;
 }
 
 status take(void *context, int32_t id, bool *over) {
@@ -110,6 +126,7 @@ status take(void *context, int32_t id, bool *over) {
         return c->over = true, STATUS_OK;
     }
     assert_false(c->pools);
+    if (c->scores && c->told_count < c->count - 1) return take_told(c, id, over);
     assert_true(c->got_count < c->tokens && !c->over);
     c->got[c->got_count++] = id;
     *over = c->got_count == c->leaves;
@@ -121,6 +138,7 @@ engine *start(const model_folder *of, const engine_sizes *sizes, uint64_t memory
     engine *e;
     assert_int_equal(engine_open(&(engine_options){ .threads = threads, .memory = memory }, of, &e),
                      STATUS_OK);
+    latest = e;
     if (engine_plan(e, sizes) != STATUS_OK || engine_start(e) != STATUS_OK) fail_msg("%s", status_message());
     return e;
 }

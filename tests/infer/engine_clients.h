@@ -25,14 +25,19 @@ typedef struct {
     pooling how;
     pooled pooled;
     double numbers[WIDTH];
+    bool scores, dawdles; /* its prompt is told; and it pauses now and then while it is */
+    float told[CONTEXT];
+    int64_t told_count;
 } client;
 
 uint32_t drawn(uint64_t seed, uint32_t i, uint32_t what, uint32_t below);
 void make_client(client *c, uint64_t seed, uint32_t i, int64_t most);
 /* One of so many wants its vector instead. */
 void make_pooled(client *c, uint64_t seed, uint32_t i, uint32_t one_of);
+/* One of so many wants its prompt told. */
+void make_scored(client *c, uint64_t seed, uint32_t i, uint32_t one_of);
 engine_request request_of(client *c);
-status take(void *context, int32_t id, bool *over); /* engine_drew */
+status take(void *context, int32_t id, bool *over); /* engine_drew; of the engine that started last */
 
 engine *start(const model_folder *of, const engine_sizes *sizes, uint64_t memory, int threads);
 engine_sizes sizes_of(int64_t texts, int64_t rows, int64_t most_blocks, dtype cache);

@@ -53,14 +53,17 @@ static void run_together(engine *e, client *clients, uint32_t count) {
 }
 
 static void compare(const client *alone, const client *together, uint32_t count, uint64_t seed) {
-    for (uint32_t i = 0; i < count; i++)
-        if (memcmp(alone[i].numbers, together[i].numbers, sizeof alone[i].numbers) != 0)
-            fail_msg("seed %d: text %d of %d has another vector among its neighbours", (int)seed, (int)i,
-                     (int)alone[i].count);
-        else if (alone[i].got_count != together[i].got_count ||
-                 memcmp(alone[i].got, together[i].got, sizeof alone[i].got) != 0)
-            fail_msg("seed %d: text %d of %d and %d tokens has others among its neighbours", (int)seed,
-                     (int)i, (int)alone[i].count, (int)alone[i].tokens);
+    for (uint32_t i = 0; i < count; i++) {
+        const client *a = &alone[i], *t = &together[i];
+        const char *other = a->got_count != t->got_count || memcmp(a->got, t->got, sizeof a->got) != 0
+                                ? "tokens"
+                            : memcmp(a->told, t->told, sizeof a->told) != 0 ? "logarithms of its prompt"
+                            : memcmp(a->numbers, t->numbers, sizeof a->numbers) != 0 ? "numbers in its vector"
+                                                                                     : NULL;
+        if (other)
+            fail_msg("seed %d: text %d of %d and %d tokens has other %s among its neighbours", (int)seed,
+                     (int)i, (int)a->count, (int)a->tokens, other);
+    }
 }
 
 static void texts_are_what_they_are_alone(void **state) {
@@ -72,7 +75,7 @@ static void texts_are_what_they_are_alone(void **state) {
         dtype cache = caches[seed % 5];
         for (uint32_t i = 0; i < REQUESTS; i++)
             make_client(&alone[i], seed, i, CONTEXT), make_pooled(&alone[i], seed, i, 4),
-                together[i] = alone[i];
+                make_scored(&alone[i], seed, i, 4), together[i] = alone[i];
         run_alone(alone, REQUESTS, cache);
         engine_sizes sizes = sizes_of(1 + drawn(seed, 0, 50, 9), 1 + drawn(seed, 0, 51, 40),
                                       CONTEXT / CACHE_BLOCK + drawn(seed, 0, 52, 20), cache);

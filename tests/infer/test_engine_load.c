@@ -146,6 +146,8 @@ static void count_blocks(const load *l) {
 static void make_one(client *c, uint64_t seed, uint32_t i) {
     make_client(c, seed, i, CONTEXT);
     make_pooled(c, seed, i, 5);
+    make_scored(c, seed, i, 4);
+    c->dawdles = drawn(seed, i, 34, 2);
     uint32_t family = drawn(seed, i, 20, FAMILIES + 1), few = drawn(seed, i, 21, 3);
     int64_t same = drawn(seed, i, 22, 2) ? c->count : drawn(seed, i, 25, (uint32_t)c->count + 1);
     if (drawn(seed, i, 26, 2)) c->leaves = 1 + drawn(seed, i, 27, 6 < c->tokens ? 6 : (uint32_t)c->tokens);
@@ -256,7 +258,8 @@ static void compare(load *l, dtype cache) {
         const client *c = &l->clients[i];
         assert_true(c->leaves != NEVER || (c->pools ? c->over : c->got_count == c->tokens));
         if (!is_compared(c, i)) continue;
-        alone[count] = *c, alone[count].got_count = 0, alone[count].over = false;
+        alone[count] = *c, alone[count].dawdles = false, alone[count].got_count = 0,
+        alone[count].over = false;
         alone[count].tokens = c->pools ? 1 : c->got_count, alone[count++].leaves = NEVER;
     }
     run_alone(alone, count, cache);
@@ -265,6 +268,8 @@ static void compare(load *l, dtype cache) {
         if (!is_compared(c, i)) continue;
         if (c->pools && memcmp(alone[n].numbers, c->numbers, sizeof c->numbers) != 0)
             fail_msg("seed %d: text %d has another vector than alone", (int)l->seed, (int)i);
+        if (alone[n].told_count != c->told_count || memcmp(alone[n].told, c->told, sizeof c->told) != 0)
+            fail_msg("seed %d: the prompt of text %d is told otherwise than alone", (int)l->seed, (int)i);
         if (memcmp(alone[n++].got, c->got, (size_t)c->got_count * sizeof *c->got) != 0)
             fail_msg("seed %d: text %d has others than alone", (int)l->seed, (int)i);
     }
