@@ -74,6 +74,10 @@ status cli_status(const options *o, cli_streams *streams);
 status cli_devices(const options *o, cli_streams *streams);
 status cli_generate(const options *o, cli_streams *streams);
 status cli_serve(const options *o, cli_streams *streams);
+/* What 'estimate --framework snug --serve' answers: the plan by which --requests texts of --context are
+ * written at once, and whether --memory holds it. Of the folder that is named, or of `c` (NULL: the folder).
+ */
+status cli_serve_estimate(const options *o, const model_config *c, const char *name, cli_streams *streams);
 status cli_completion(const options *o, cli_streams *streams);
 status cli_manual(const options *o, cli_streams *streams);
 

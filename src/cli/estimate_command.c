@@ -57,7 +57,12 @@ static status answer_snug(const estimate_question *e, cli_streams *streams) {
                 "it, or nothing is known of its rates\n",
                 h->name);
     }
-    return cli_plan(&o, streams);
+    if (!o.estimate.serves) return cli_plan(&o, streams);
+    bool folder = cli_check_directory(o.subject) == STATUS_OK;
+    if (!folder && streams->people.file)
+        output_add(&streams->people,
+                   "no folder is named: weights are counted in 16 bits, and no tokenizer\n");
+    return cli_serve_estimate(&o, folder ? NULL : &e->config, e->model.name, streams);
 }
 
 static status answer_one(const options *o, cli_streams *streams) {

@@ -64,7 +64,8 @@ static status choose_gpu(const cli_command *c, options *o, device_elsewhere *at)
             STATUS_INVALID,
             "--measure runs on the device that is here, and --gpu plans for one wherever it is; "
             "leave one of the two out");
-    return gpu_choose(o, c->command == COMMAND_TRAIN || c->command == COMMAND_PROFILE, at);
+    bool serves = c->command == COMMAND_SERVE && !o->serve.dry_run && !o->serve.solve;
+    return gpu_choose(o, serves || c->command == COMMAND_TRAIN || c->command == COMMAND_PROFILE, at);
 }
 
 static status run_command(const cli_command *c, int count, char **arguments, cli_streams *streams) {

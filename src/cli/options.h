@@ -71,7 +71,7 @@ typedef struct {
     gguf_mix mix;
     int cache_keys, cache_values; /* of llama_cpp_cache_types */
     int64_t ubatch, gpu_layers;
-    bool eager;
+    bool eager, serves;
     emit_name emit;
 } estimate_options;
 

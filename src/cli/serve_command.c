@@ -117,10 +117,11 @@ static status find_budget(const options *o, uint64_t *budget) {
     const device *on;
     TRY(setup_budget(&o->run, budget));
     if (!(o->serve.utilization > 0)) return STATUS_OK;
-    if (o->run.memory || o->run.memory_auto)
+    if ((o->run.memory && !o->gpu) || o->run.memory_auto)
         return status_set(STATUS_INVALID,
                           "--gpu-memory-utilization and --memory both say the budget; say one of them");
-    TRY(device_find(o->run.device ? o->run.device : "auto", &on));
+    on = o->run.on;
+    if (!on) TRY(device_find(o->run.device ? o->run.device : "auto", &on));
     uint64_t all = on->gpu ? on->gpu->memory : device_memory();
     *budget = (uint64_t)(o->serve.utilization * (double)all);
     return STATUS_OK;
@@ -153,76 +154,142 @@ static status read_adapter(adapter_words *w, const char *said, const char *serve
     return STATUS_OK;
 }
 
-static status serve(const options *o, cli_streams *streams, language *words, chat *c, const char *name) {
+/* What the command line says, of a folder with these words; `b`: what is beside it. */
+typedef struct {
+    language *words;
+    chat *chat;
+    const char *name;
+    const model_config *config; /* instead of a folder; and how its weights are stored */
+    dtype stored;
+    uint64_t within;
+    serve_result *result;
+} served;
+
+/* In the order of their words. */
+static dtype cache_of(const serve_words *w) {
     static const dtype caches[] = { DTYPE_NONE, DTYPE_F32, DTYPE_BF16, DTYPE_F16, DTYPE_I8 };
+    return caches[w->cache];
+}
+
+static int share_of(const serve_words *w) {
+    return w->share == SERVE_BY_KEY   ? SERVE_SHARE_KEY
+           : w->share == SERVE_BY_ALL ? SERVE_SHARE_ALL
+                                      : SERVE_SHARE_OFF;
+}
+
+static status serve(const options *o, cli_streams *streams, const served *b) {
     const serve_words *w = &o->serve;
-    listener l = { streams, w->host, name, o->json };
-    serve_result r;
+    listener l = { streams, w->host, b->name, o->json };
     adapter_words adapters = { 0 };
     uint64_t budget;
     TRY(find_budget(o, &budget));
     if (w->eager)
         output_add(&streams->people,
                    "--enforce-eager changes nothing: steps are not captured in graphs here\n");
-    for (uint32_t i = 0; i < o->adapters.count; i++) TRY(read_adapter(&adapters, o->adapters.items[i], name));
-    serve_options s = {
-        .directory = o->subject,
-        .adapter = adapters.alone,
-        .adapters = adapters.each,
-        .adapter_count = adapters.count,
-        .products = options_products(o),
-        .engine = { .device = o->run.device, .threads = (int)o->run.threads, .memory = budget },
-        .name = name,
-        .host = w->host,
-        .port = w->port,
-        .key_file = w->key_file,
-        .text_length = w->text_length,
-        .texts = w->texts,
-        .rows = w->rows,
-        .queue = w->queue,
-        .connections = w->connections,
-        .default_tokens = w->default_tokens,
-        .stall_seconds = w->stall_seconds,
-        .expects = w->admission == SERVE_EXPECTED,
-        .guesses = w->guesses,
-        .share = w->share == SERVE_BY_KEY   ? SERVE_SHARE_KEY
-                 : w->share == SERVE_BY_ALL ? SERVE_SHARE_ALL
-                                            : SERVE_SHARE_OFF,
-        .drain_seconds = w->drain_seconds,
-        .cache = caches[w->cache],
-        .language = words,
-        .chat = c,
-        .solve = (serve_solve)w->solve,
-        .no_formats = w->no_formats,
-        .dry_run = w->dry_run,
-        .stop = &stops,
-        .planned = was_planned,
-        .heard = heard,
-        .context = &l
-    };
+    for (uint32_t i = 0; i < o->adapters.count; i++)
+        TRY(read_adapter(&adapters, o->adapters.items[i], b->name));
+    serve_options s = { .directory = b->config ? NULL : o->subject,
+                        .config = b->config,
+                        .stored = b->stored,
+                        .within = b->within,
+                        .adapter = adapters.alone,
+                        .adapters = adapters.each,
+                        .adapter_count = adapters.count,
+                        .products = options_products(o),
+                        .engine = { .device = o->run.device,
+                                    .on = o->run.on,
+                                    .threads = (int)o->run.threads,
+                                    .memory = budget },
+                        .name = b->name,
+                        .host = w->host,
+                        .port = w->port,
+                        .key_file = w->key_file,
+                        .text_length = w->text_length,
+                        .texts = w->texts,
+                        .rows = w->rows,
+                        .queue = w->queue,
+                        .connections = w->connections,
+                        .default_tokens = w->default_tokens,
+                        .stall_seconds = w->stall_seconds,
+                        .expects = w->admission == SERVE_EXPECTED,
+                        .guesses = w->guesses,
+                        .share = share_of(w),
+                        .drain_seconds = w->drain_seconds,
+                        .cache = cache_of(w),
+                        .language = b->words,
+                        .chat = b->chat,
+                        .solve = (serve_solve)w->solve,
+                        .no_formats = w->no_formats,
+                        .dry_run = w->dry_run,
+                        .stop = &stops,
+                        .planned = was_planned,
+                        .heard = heard,
+                        .context = &l };
     signals_call(asked_to_stop, SIGNALS_READS_GO_ON, NULL);
-    status result = serve_run(&s, &r);
+    status result = serve_run(&s, b->result);
     if (result != STATUS_OK || w->dry_run || w->solve) return result;
-    print_end(&streams->people, &r);
+    print_end(&streams->people, b->result);
     if (o->json) {
         text t = { 0 };
-        serve_plan_result_json(&t, &r);
+        serve_plan_result_json(&t, b->result);
         output_text(&streams->result, &t);
     }
     return result;
 }
 
-status cli_serve(const options *o, cli_streams *streams) {
+static status serve_folder(const options *o, cli_streams *streams, uint64_t within, serve_result *r) {
     language words = { 0 };
     chat *c = NULL;
     bool known = false, templated = false;
-    streams->people = output_for_people(stderr);
     status result = cli_check_directory(o->subject);
     if (result == STATUS_OK) result = chat_open(o->subject, &c, &templated);
     if (result == STATUS_OK && o->run.data_kind != DATA_KIND_BYTES)
         result = cli_language_open(o->subject, &words, &known);
-    if (result == STATUS_OK) result = serve(o, streams, known ? &words : NULL, c, served_name(o));
+    if (result == STATUS_OK)
+        result = serve(o, streams,
+                       &(served){ .words = known ? &words : NULL,
+                                  .chat = c,
+                                  .name = served_name(o),
+                                  .within = within,
+                                  .result = r });
     cli_language_close(&words);
     chat_close(c);
     return result;
+}
+
+status cli_serve(const options *o, cli_streams *streams) {
+    options with = *o;
+    serve_result r;
+    bool alone =
+        o->serve.solve && o->gpu; /* the least is asked for, and --gpu says what it is compared with */
+    streams->people = output_for_people(stderr);
+    if (alone) with.run.memory = 0;
+    return serve_folder(&with, streams, alone ? o->run.memory : 0, &r);
+}
+
+/* ---- for estimate ---- */
+
+status cli_serve_estimate(const options *o, const model_config *c, const char *name, cli_streams *streams) {
+    options with = *o;
+    serve_result r = { 0 };
+    const estimate_options *x = &o->estimate;
+    uint64_t within = o->run.memory && !o->run.memory_auto ? o->run.memory : 0;
+    char bytes[UNITS_TEXT_BYTES], most[UNITS_TEXT_BYTES];
+    if (x->requests > LANGUAGE_TEXTS)
+        return status_set(STATUS_INVALID, "--requests is %lld; snug writes at most %d texts at once",
+                          (long long)x->requests, LANGUAGE_TEXTS);
+    with.serve = options_serve;
+    with.serve.solve = SERVE_SOLVE_MEMORY;
+    with.serve.texts = x->requests, with.serve.text_length = o->run.context;
+    if (x->batched) with.serve.rows = x->batched;
+    with.run.memory = 0, with.run.memory_auto = false;
+    if (c)
+        TRY(serve(
+            &with, streams,
+            &(served){ .name = name, .config = c, .stored = DTYPE_BF16, .within = within, .result = &r }));
+    else
+        TRY(serve_folder(&with, streams, within, &r));
+    if (!within || r.planned_bytes <= within) return STATUS_OK;
+    return status_set(STATUS_NO_FIT, "serving takes %s, and %s are there",
+                      units_bytes_text(r.planned_bytes, bytes), units_bytes_text(within, most));
 }

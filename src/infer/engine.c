@@ -59,8 +59,8 @@ static void choose_programs(engine *e, int64_t rows) {
 
 static status plan_sizes(engine *e, const engine_sizes *s) {
     const engine_options *o = &e->options;
-    const device *on;
-    TRY(device_find(o->device ? o->device : "auto", &on));
+    const device *on = o->on;
+    if (!on) TRY(device_find(o->device ? o->device : "auto", &on));
     e->sizes = *s;
     e->text_blocks = (s->text_length + CACHE_BLOCK - 1) / CACHE_BLOCK;
     paged_sizes sizes = { .texts = s->texts,

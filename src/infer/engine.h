@@ -27,6 +27,7 @@
 
 typedef struct {
     const char *device; /* that computes: device_find; NULL: auto */
+    const device *on;   /* instead of it: planned for, and run where it is here; NULL: that one */
     int threads;        /* 0: all there are */
     uint64_t memory;    /* budget in bytes; 0 or UINT64_MAX: unlimited */
 } engine_options;

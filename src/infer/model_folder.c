@@ -27,9 +27,7 @@ static status read_adapter(model_folder *f) {
 }
 
 /* Matrices of 16 bits stay so, and others become so where that is asked for. */
-static status read_type(model_folder *f, dtype products) {
-    dtype type;
-    TRY(weight_files_type(f->directory, &type));
+static status choose_type(model_folder *f, dtype type, dtype products) {
     bool narrow = products == DTYPE_BF16 || (!products && type == DTYPE_BF16);
     f->products = narrow ? DTYPE_BF16 : DTYPE_F32; /* matrices of f16 are multiplied by numbers of f32 */
     for (int i = 0; pass_table[i]; i++) {
@@ -38,6 +36,12 @@ static status read_type(model_folder *f, dtype products) {
         if (setting) TRY(pass_table[i]->parse(setting, &f->pinned.settings[i]));
     }
     return STATUS_OK;
+}
+
+static status read_type(model_folder *f, dtype products) {
+    dtype type;
+    TRY(weight_files_type(f->directory, &type));
+    return choose_type(f, type, products);
 }
 
 /* Weights that only one technique reads. */
@@ -79,6 +83,14 @@ status model_folder_open(const char *directory, const char *adapter, dtype produ
     TRY(read_type(f, products));
     TRY(read_stored(f));
     return read_adapter(f);
+}
+
+status model_folder_of(const model_config *c, const char *name, dtype stored, dtype products,
+                       model_folder *f) {
+    *f = (model_folder){ .config = *c };
+    families_model(&f->config, name, &f->model);
+    TRY(model_continues(&f->model));
+    return choose_type(f, stored, products);
 }
 
 /* ---- several adapters ---- */

@@ -35,6 +35,10 @@ typedef struct {
 status model_folder_open(const char *directory, const char *adapter, dtype products, uint64_t memory,
                          model_folder *f);
 
+/* The same of a configuration alone, whose weights would be stored as `stored`: for plans. */
+status model_folder_of(const model_config *c, const char *name, dtype stored, dtype products,
+                       model_folder *f);
+
 /* Between opening and planning: an adapter that rows choose by its number, which is how many there were
  * before. The texts stay the caller's. STATUS_INVALID where it is no adapter, was trained beside other
  * weights, or beside weights of another form than those before it; STATUS_NO_FIT as above. */

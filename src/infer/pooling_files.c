@@ -122,7 +122,8 @@ static status read_modules(const char *directory, json_value root, pooling *p) {
 status pooling_read(const char *directory, int64_t width, pooling *out) {
     char path[PATH_BYTES];
     json_document d;
-    *out = (pooling){ .kind = POOLING_LAST, .width = width };
+    *out = (pooling){ .kind = POOLING_LAST, .normalizes = !directory, .width = width };
+    if (!directory) return STATUS_OK;
     TRY(join(directory, "modules.json", path));
     if (is_there(path)) {
         TRY(json_open(path, &d));

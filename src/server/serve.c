@@ -549,15 +549,21 @@ static status work(server *s) {
     return result;
 }
 
+static status open_folder(server *s) {
+    const serve_options *o = s->options;
+    uint64_t memory = o->engine.memory ? o->engine.memory : UINT64_MAX;
+    if (!o->directory) return model_folder_of(o->config, o->name, o->stored, o->products, &s->folder);
+    TRY(model_folder_open(o->directory, o->adapter, o->products, memory, &s->folder));
+    for (uint32_t i = 0; i < o->adapter_count; i++)
+        TRY(model_folder_add_adapter(&s->folder, &o->adapters[i], memory));
+    return STATUS_OK;
+}
+
 static status run(server *s) {
     const serve_options *o = s->options;
     serve_sizes z;
     int64_t port = o->port;
-    TRY(model_folder_open(o->directory, o->adapter, o->products,
-                          o->engine.memory ? o->engine.memory : UINT64_MAX, &s->folder));
-    for (uint32_t i = 0; i < o->adapter_count; i++)
-        TRY(model_folder_add_adapter(&s->folder, &o->adapters[i],
-                                     o->engine.memory ? o->engine.memory : UINT64_MAX));
+    TRY(open_folder(s));
     TRY(choose_language(s));
     TRY(measure_words(s));
     TRY(engine_open(&o->engine, &s->folder, &s->engine));

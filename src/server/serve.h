@@ -19,7 +19,9 @@ enum { SERVE_FITTED = -1 /* of text_length and texts: the most that there is roo
 enum { SERVE_ADAPTER_NAME = 64 /* bytes of an adapter's name, with the zero */ };
 
 typedef struct {
-    const char *directory;                /* with the model */
+    const char *directory;      /* with the model; NULL: its plan alone is asked for, of: */
+    const model_config *config; /* with weights of the type */
+    dtype stored;
     const char *adapter;                  /* beside all texts; NULL: none */
     const model_folder_adapter *adapters; /* that requests name as their model */
     uint32_t adapter_count;
@@ -44,8 +46,9 @@ typedef struct {
     language *language;    /* NULL: bytes */
     chat *chat;            /* NULL: the model has no template */
     serve_solve solve;
-    bool no_formats;                   /* answers by a schema are refused, and hold no memory */
-    bool dry_run;                      /* the plan alone */
+    uint64_t within; /* of `solve`: the memory that it is compared with, which the plan says; 0: none */
+    bool no_formats; /* answers by a schema are refused, and hold no memory */
+    bool dry_run;    /* the plan alone */
     const volatile sig_atomic_t *stop; /* how often it was asked to */
     /* The plan is made; requests are heard at this port (0: at a path). May be NULL. */
     void (*planned)(void *context, const struct serve_plan *p);

@@ -79,7 +79,7 @@ int64_t serve_plan_texts(const engine_sizes *z) {
 
 void serve_plan_json(text *out, const serve_plan *s) {
     json_writer w = { .out = out, .lines = true };
-    uint64_t budget = s->options->engine.memory;
+    uint64_t budget = s->options->within ? s->options->within : s->options->engine.memory;
     json_begin_object(&w, NULL);
     json_put_string(&w, "model", s->options->name);
     json_put_bool(&w, "fits", !budget || s->plan->peak_bytes <= budget);

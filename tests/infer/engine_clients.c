@@ -114,6 +114,7 @@ static engine *latest;
 
 static status take_told(client *c, int32_t id, bool *over) {
     assert_int_equal(id, c->prompt[c->told_count + 1]);
+    assert_false(c->dawdles && latest->texts[c->place].paused);
     c->told[c->told_count++] = engine_drawn(latest)->logprob;
     if (c->dawdles && c->told_count % 3 == 0) engine_pause(latest, c->place, true);
     return *over = false, STATUS_OK;
