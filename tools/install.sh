@@ -39,6 +39,7 @@ for extra; do
     tests)
         want libcmocka-dev pkg-config --exists cmocka
         want g++ command -v g++
+        want python3-jsonschema python3 -c "import jsonschema"
         ;;
     *) want "$extra" installed "$extra" ;;
     esac
