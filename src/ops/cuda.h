@@ -50,6 +50,24 @@ struct cuda_span {
             bits |= (uint64_t)(type == DTYPE_BF16 ? half_to_bf16(x[k]) : half_to_f16(x[k])) << 16 * k;
         *GPU_WIDE(uint64_t, (uint16_t *)data + i) = bits;
     }
+    /* Numbers i, i + step and so on, as many as there are below `end`, else 0. The type is asked for once, so
+     * that all of them are on their way at a time. */
+    template <int N>
+    __device__ __forceinline__ void get_some(int64_t i, int64_t step, int64_t end, float (&x)[N]) const {
+        if (type == DTYPE_F32) {
+#pragma unroll
+            for (int k = 0; k < N; k++)
+                x[k] = i + k * step < end ? ((const float *)data)[i + k * step] : 0.0f;
+            return;
+        }
+        uint16_t bits[N];
+#pragma unroll
+        for (int k = 0; k < N; k++)
+            bits[k] = i + k * step < end ? ((const uint16_t *)data)[i + k * step] : (uint16_t)0;
+#pragma unroll
+        for (int k = 0; k < N; k++)
+            x[k] = type == DTYPE_BF16 ? half_from_bf16(bits[k]) : half_from_f16(bits[k]);
+    }
     /* What get would read where x was set. */
     __device__ __forceinline__ float stored(float x) const {
         if (type == DTYPE_F32) return x;
