@@ -16,6 +16,7 @@ struct serve_plan;
 typedef enum { SERVE_SOLVE_NOTHING, SERVE_SOLVE_MEMORY } serve_solve;
 
 enum { SERVE_FITTED = -1 /* of text_length and texts: the most that there is room for */ };
+enum { SERVER_MOST_CONNECTIONS = 16384 };
 enum { SERVE_ADAPTER_NAME = 64 /* bytes of an adapter's name, with the zero */ };
 
 typedef struct {

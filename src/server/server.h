@@ -13,7 +13,6 @@
 enum {
     SERVER_CONNECTION = 18 << 10,  /* bytes that a connection holds: 16 KiB of the library's, and its own */
     SERVER_SEND_BUFFER = 16 << 10, /* of a socket, so that what waits for a slow reader waits in the ring */
-    SERVER_MOST_CONNECTIONS = 4096,
     SERVER_KEYS = 64,
 };
 
