@@ -1,6 +1,6 @@
 /* Products of f32 matrices on a GPU in each tile that the op can take, and in others: the median time of a
  * shape in a tile, operations and bytes of operands a second, and whether all had the same bits. `*` is the
- * tile that matmul_choose takes: it should be the fastest of the first three. What that function reckons with
+ * way that the op takes: it should be the fastest of the first ones. What that function reckons with
  * (matmul_cuda.h) is to be set by these figures, and a tile that is faster to be taken.
  *
  *   nvcc -O3 -std=c++17 -arch=native -fmad=false -Isrc -Iinclude -DSNUG_CUDA -DSNUG_CUDA_DEVICE \
@@ -96,40 +96,63 @@ static bool differs(int64_t n) {
     return differ != 0;
 }
 
-/* One line. The first tile's result is what the others' are compared with. */
+struct operands {
+    matmul_matrix a, b;
+    matmul_extent n;
+};
+
+/* In tiles of T. */
 template <class T>
+struct by_tile {
+    static void launch(const operands &o, const matmul_end &e) { matmul_launch<T>(o.a, o.b, e, o.n); }
+    static void name(char *text, size_t bytes) {
+        snprintf(text, bytes, "%3d x %3d, %d x %d, %2d deep, %d blocks", (int)T::ROWS, (int)T::COLUMNS,
+                 (int)T::DOWN, (int)T::ACROSS, (int)T::DEPTHS, (int)T::BLOCKS);
+    }
+};
+/* As few rows. */
+struct by_few {
+    static void launch(const operands &o, const matmul_end &e) { matmul_few(o.a, o.b, e, o.n); }
+    static void name(char *text, size_t bytes) { snprintf(text, bytes, "few rows"); }
+};
+
+/* One line. The first way's result is what the others' are compared with. */
+template <class W>
 static bool run(const shape_of &s, bool is_first, bool chosen) {
     bool ta = strcmp(s.form, "atb") == 0, tb = strcmp(s.form, "abt") == 0;
     matmul_matrix of_a = matmul_matrix_at({ a, DTYPE_F32 }, ta ? s.rows : s.depth, ta);
     matmul_matrix of_b = matmul_matrix_at({ b, DTYPE_F32 }, tb ? s.depth : s.columns, !tb);
-    matmul_extent n = { s.rows, s.columns, s.depth };
+    operands o = { of_a, of_b, { s.rows, s.columns, s.depth } };
+    char name[64];
+    W::name(name, sizeof name);
     int64_t results = s.rows * s.columns;
     double work = 2.0 * (double)results * (double)s.depth;
     CHECK(cudaMemset(y, 255, (size_t)results * sizeof *y));
-    double ms = median_ms([&] { matmul_launch<T>(of_a, of_b, end_of(s), n); }, work > 1e11 ? 3 : 20);
+    double ms = median_ms([&] { W::launch(o, end_of(s)); }, work > 1e11 ? 3 : 20);
     if (is_first) CHECK(cudaMemcpy(first, y, (size_t)results * sizeof *y, cudaMemcpyDeviceToDevice));
     bool wrong = differs(results);
     double bytes = 4.0 * (double)(s.rows * s.depth + s.columns * s.depth + results * (ta ? 2 : 1));
-    printf("  %c %3d x %3d, %d x %d, %2d deep, %d blocks %9.4f ms %7.2f TFLOP/s %7.1f GB/s%s\n",
-           chosen ? '*' : ' ', (int)T::ROWS, (int)T::COLUMNS, (int)T::DOWN, (int)T::ACROSS, (int)T::DEPTHS,
-           (int)T::BLOCKS, ms, work / ms * 1e-9, bytes / ms * 1e-6, wrong ? "  OTHER BITS" : "");
+    printf("  %c %-36s %9.4f ms %7.2f TFLOP/s %7.1f GB/s%s\n", chosen ? '*' : ' ', name, ms, work / ms * 1e-9,
+           bytes / ms * 1e-6, wrong ? "  OTHER BITS" : "");
     return wrong;
 }
 
 static bool run_all(const shape_of &s) {
     matmul_extent n = { s.rows, s.columns, s.depth };
-    matmul_choice is = matmul_choose(n, gpu_size_here(), MATMUL_LARGE);
+    bool few = s.rows <= MATMUL_FEW;
+    int is = few ? -1 : matmul_choose(n, gpu_size_here(), MATMUL_LARGE);
     printf("%lld x %lld, depth %lld, %s\n", (long long)s.rows, (long long)s.columns, (long long)s.depth,
            s.form);
-    bool wrong = run<matmul_small>(s, true, is == MATMUL_SMALL);
-    wrong |= run<matmul_medium>(s, false, is == MATMUL_MEDIUM);
-    wrong |= run<matmul_large>(s, false, is == MATMUL_LARGE);
-    wrong |= run<matmul_tile<128, 64, 8, 8, 8, 2>>(s, false, false);
-    wrong |= run<matmul_tile<64, 128, 8, 8, 8, 3>>(s, false, false);
-    wrong |= run<matmul_tile<64, 64, 8, 8, 8, 6>>(s, false, false);
-    wrong |= run<matmul_tile<64, 64, 8, 4, 8, 3>>(s, false, false);
-    wrong |= run<matmul_tile<64, 64, 8, 4, 16, 4>>(s, false, false);
-    wrong |= run<matmul_tile<32, 32, 4, 4, 32, 6>>(s, false, false);
+    bool wrong = run<by_tile<matmul_small>>(s, true, is == MATMUL_SMALL);
+    wrong |= run<by_tile<matmul_medium>>(s, false, is == MATMUL_MEDIUM);
+    wrong |= run<by_tile<matmul_large>>(s, false, is == MATMUL_LARGE);
+    if (few) wrong |= run<by_few>(s, false, true);
+    wrong |= run<by_tile<matmul_tile<128, 64, 8, 8, 8, 2>>>(s, false, false);
+    wrong |= run<by_tile<matmul_tile<64, 128, 8, 8, 8, 3>>>(s, false, false);
+    wrong |= run<by_tile<matmul_tile<64, 64, 8, 8, 8, 6>>>(s, false, false);
+    wrong |= run<by_tile<matmul_tile<64, 64, 8, 4, 8, 3>>>(s, false, false);
+    wrong |= run<by_tile<matmul_tile<64, 64, 8, 4, 16, 4>>>(s, false, false);
+    wrong |= run<by_tile<matmul_tile<32, 32, 4, 4, 32, 6>>>(s, false, false);
     return wrong;
 }
 
