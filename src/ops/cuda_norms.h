@@ -14,6 +14,7 @@
 #include "ops/cuda_tiles.h"
 
 enum { CUDA_NORM_COLUMNS = CUDA_KEPT / GPU_BLOCK /* of a thread */, CUDA_NORM_ROWS = 8 /* of a block */ };
+enum { CUDA_NORM_AHEAD = 8 /* numbers of a row that a thread reads before it keeps the first */ };
 
 struct cuda_moments { /* of a row: what norms and their slopes know of it */
     float mean, rstd;
@@ -22,13 +23,24 @@ struct cuda_averages { /* of the slopes u = dy gamma of a row: of u, and of u no
     float u, un;
 };
 
-/* f(q, column) for the thread's columns. */
-template <class F>
+/* f(q, column) for the thread's columns, of which there are at most COLUMNS. */
+template <int COLUMNS = CUDA_NORM_COLUMNS, class F>
 GPU_INLINE void cuda_norm_columns(int width, const F &f) {
 #pragma unroll
-    for (int q = 0; q < CUDA_NORM_COLUMNS; q++) {
+    for (int q = 0; q < COLUMNS; q++) {
         int column = (int)threadIdx.x + q * GPU_BLOCK;
         if (column < width) f(q, column);
+    }
+}
+
+/* A row into shared memory, by a warp. */
+GPU_INLINE void cuda_norm_keep(const cuda_span &x, int64_t at, int width, float *row) {
+    for (int j = cuda_lane(); j < width; j += GPU_WARP * CUDA_NORM_AHEAD) {
+        float some[CUDA_NORM_AHEAD];
+        x.get_some(at + j, GPU_WARP, at + width, some);
+#pragma unroll
+        for (int k = 0; k < CUDA_NORM_AHEAD; k++)
+            if (j + k * GPU_WARP < width) row[j + k * GPU_WARP] = some[k];
     }
 }
 
@@ -46,8 +58,7 @@ __global__ void __launch_bounds__(GPU_BLOCK, 2)
         int count = last - first < together ? (int)(last - first) : together;
         if (warp < count) {
             float *row = kept + warp * width;
-#pragma unroll 8
-            for (int j = cuda_lane(); j < width; j += GPU_WARP) row[j] = f.x.get((first + warp) * width + j);
+            cuda_norm_keep(f.x, (first + warp) * width, width, row);
             cuda_moments m = f.measured(first + warp, row);
             if (cuda_lane() == 0) moments[warp] = m;
         }
@@ -75,31 +86,73 @@ static void cuda_norm_rows(int64_t rows, int64_t width, const N &f) {
  * A block has a share of rows (ops/row_tiles.h), and its threads the sums of their columns over it. What
  * stands in shared memory is seen by other threads only while a warp makes averages, between two barriers. */
 
-template <int SUMS>
+template <int SUMS, int COLUMNS>
 struct cuda_norm_own { /* of a thread's columns */
-    float gamma[CUDA_NORM_COLUMNS], sum[SUMS][CUDA_NORM_COLUMNS];
+    float gamma[COLUMNS], sum[SUMS][COLUMNS];
 };
 
-/* Of the row that begins at `at`: adds to the sums; u and normal into shared memory. */
-template <class S>
-GPU_INLINE void cuda_norm_take(const S &f, int64_t at, const cuda_moments &m, cuda_norm_own<S::SUMS> &own,
-                               float *u, float *normals) {
-    cuda_norm_columns((int)f.width, [&](int q, int j) {
-        float d = f.dy.get(at + j), normal = f.normal(f.x.get(at + j), m);
-        own.sum[0][q] += d * normal;
-        if (S::SUMS > 1) own.sum[S::SUMS - 1][q] += d;
-        u[j] = d * own.gamma[q], normals[j] = normal;
-    });
+/* The thread's numbers of up to ROWS rows, `count` of which are there: all of them are on their way at a
+ * time. */
+template <int ROWS, int COLUMNS>
+GPU_INLINE void cuda_norm_read(const cuda_span &x, int64_t at, int64_t width, int count,
+                               float (&to)[ROWS][COLUMNS]) {
+#pragma unroll
+    for (int r = 0; r < ROWS; r++)
+        x.get_some(at + r * width + threadIdx.x, GPU_BLOCK, r < count ? at + (r + 1) * width : 0, to[r]);
 }
 
-/* shares (share, sum, column) */
-template <class S>
+/* Some rows, up to ROWS of them, which begin at `at`: what is known of each, and where u and normal stand. */
+struct cuda_norm_some {
+    int64_t at;
+    int count;
+    const cuda_moments *moments;
+    const cuda_averages *averages;
+    float *us, *normals;
+};
+
+/* Adds to the sums; u and normal into shared memory. */
+template <int ROWS, int COLUMNS, class S>
+GPU_INLINE void cuda_norm_take(const S &f, const cuda_norm_some &some, cuda_norm_own<S::SUMS, COLUMNS> &own) {
+    float d[ROWS][COLUMNS], x[ROWS][COLUMNS];
+    cuda_norm_read<ROWS, COLUMNS>(f.dy, some.at, f.width, some.count, d);
+    cuda_norm_read<ROWS, COLUMNS>(f.x, some.at, f.width, some.count, x);
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        if (r >= some.count) continue;
+        int row = r * (int)f.width;
+        cuda_norm_columns<COLUMNS>((int)f.width, [&](int q, int j) {
+            float normal = f.normal(x[r][q], some.moments[r]);
+            own.sum[0][q] += d[r][q] * normal;
+            if (S::SUMS > 1) own.sum[S::SUMS - 1][q] += d[r][q];
+            some.us[row + j] = d[r][q] * own.gamma[q], some.normals[row + j] = normal;
+        });
+    }
+}
+
+/* dx */
+template <int ROWS, int COLUMNS, class S>
+GPU_INLINE void cuda_norm_give(const S &f, const cuda_norm_some &some) {
+    float before[ROWS][COLUMNS];
+    if (f.before.data) cuda_norm_read<ROWS, COLUMNS>(f.before, some.at, f.width, some.count, before);
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+        if (r >= some.count) continue;
+        int row = r * (int)f.width;
+        cuda_norm_columns<COLUMNS>((int)f.width, [&](int q, int j) {
+            float x = f.slope(some.us[row + j], some.normals[row + j], some.moments[r], some.averages[r]);
+            f.dx.set(some.at + row + j, f.before.data ? before[r][q] + x : x);
+        });
+    }
+}
+
+/* shares (share, sum, column). Rows are read ROWS at a time. */
+template <class S, int ROWS, int COLUMNS>
 __global__ void __launch_bounds__(GPU_BLOCK, 2)
     cuda_norm_slope_kernel(S f, int64_t rows, int32_t width, int32_t together, float *shares) {
     GPU_SHARED(cuda_moments, moments); /* (row of the share); then averages, u and normal (row, column) */
     cuda_averages *averages = (cuda_averages *)(moments + ROW_TILES_SHARE);
     float *us = (float *)(averages + CUDA_ROWS), *normals = us + together * width;
-    cuda_norm_own<S::SUMS> own;
+    cuda_norm_own<S::SUMS, COLUMNS> own;
     int warp = (int)threadIdx.x / GPU_WARP;
     int64_t first = (int64_t)blockIdx.x * ROW_TILES_SHARE;
     int share = rows - first < ROW_TILES_SHARE ? (int)(rows - first) : ROW_TILES_SHARE;
@@ -107,30 +160,30 @@ __global__ void __launch_bounds__(GPU_BLOCK, 2)
 #pragma unroll
     for (int s = 0; s < S::SUMS; s++)
 #pragma unroll
-        for (int q = 0; q < CUDA_NORM_COLUMNS; q++) own.sum[s][q] = 0;
-    cuda_norm_columns(width, [&](int q, int j) { own.gamma[q] = f.gamma_of(j); });
+        for (int q = 0; q < COLUMNS; q++) own.sum[s][q] = 0;
+    cuda_norm_columns<COLUMNS>(width, [&](int q, int j) { own.gamma[q] = f.gamma_of(j); });
     __syncthreads();
     for (int row = 0; row < share; row += together) {
         int count = share - row < together ? share - row : together;
-        for (int r = 0; r < count; r++)
-            cuda_norm_take(f, (first + row + r) * width, moments[row + r], own, us + r * width,
-                           normals + r * width);
+        auto some = [&](int r) {
+            cuda_norm_some x = {
+                (first + row + r) * width, count - r, moments + row + r, averages + r, us + r * width,
+                normals + r * width
+            };
+            return x;
+        };
+        for (int r = 0; r < count; r += ROWS) cuda_norm_take<ROWS, COLUMNS>(f, some(r), own);
         __syncthreads();
         if (warp < count) {
             cuda_averages a = f.averages(us + warp * width, normals + warp * width, width);
             if (cuda_lane() == 0) averages[warp] = a;
         }
         __syncthreads();
-        for (int r = 0; r < count; r++)
-            cuda_norm_columns(width, [&](int, int j) {
-                int64_t i = (first + row + r) * width + j;
-                float x = f.slope(us[r * width + j], normals[r * width + j], moments[row + r], averages[r]);
-                f.dx.set(i, f.before.data ? f.before.get(i) + x : x);
-            });
+        for (int r = 0; r < count; r += ROWS) cuda_norm_give<ROWS, COLUMNS>(f, some(r));
     }
 #pragma unroll
     for (int s = 0; s < S::SUMS; s++)
-        cuda_norm_columns(width, [&](int q, int j) {
+        cuda_norm_columns<COLUMNS>(width, [&](int q, int j) {
             shares[((int64_t)blockIdx.x * S::SUMS + s) * width + j] = own.sum[s][q];
         });
 }
@@ -155,6 +208,19 @@ static inline int64_t cuda_norm_shares(int64_t rows) {
     return (rows + ROW_TILES_SHARE - 1) / ROW_TILES_SHARE;
 }
 
+/* Threads read ROWS rows at a time, with COLUMNS numbers of each. */
+template <int ROWS, class S>
+static void cuda_norm_slope_launch(const S &f, int64_t rows, int64_t width, float *shares) {
+    enum {
+        COLUMNS = CUDA_NORM_COLUMNS / ROWS,
+        BESIDE = ROW_TILES_SHARE * sizeof(cuda_moments) + CUDA_ROWS * sizeof(cuda_averages)
+    };
+    int together = cuda_kept_rows(2 * width * (int64_t)sizeof(float), BESIDE);
+    GPU_LAUNCH((cuda_norm_slope_kernel<S, ROWS, COLUMNS>), (unsigned)cuda_norm_shares(rows), GPU_BLOCK,
+               (size_t)(2 * together * width) * sizeof(float) + BESIDE, f, rows, (int32_t)width, together,
+               shares);
+}
+
 /* dx, and the sums over rows; those of wider rows too, which read them again. The call's scratch is used. */
 template <class S>
 static void cuda_norm_slopes(const op_call *c, int64_t rows, int64_t width, const S &f,
@@ -164,14 +230,16 @@ static void cuda_norm_slopes(const op_call *c, int64_t rows, int64_t width, cons
         cuda_rows(rows, f);
         return;
     }
-    enum { BESIDE = ROW_TILES_SHARE * sizeof(cuda_moments) + CUDA_ROWS * sizeof(cuda_averages) };
     float *shares = (float *)c->scratch;
     int64_t count = cuda_norm_shares(rows);
-    int together = cuda_kept_rows(2 * width * (int64_t)sizeof(float), BESIDE);
-    if (rows > 0)
-        GPU_LAUNCH((cuda_norm_slope_kernel<S>), (unsigned)count, GPU_BLOCK,
-                   (size_t)(2 * together * width) * sizeof(float) + BESIDE, f, rows, (int32_t)width, together,
-                   shares);
+    if (rows > 0) {
+        if (width <= CUDA_KEPT / 4)
+            cuda_norm_slope_launch<4>(f, rows, width, shares);
+        else if (width <= CUDA_KEPT / 2)
+            cuda_norm_slope_launch<2>(f, rows, width, shares);
+        else
+            cuda_norm_slope_launch<1>(f, rows, width, shares);
+    }
     cuda_norm_tiles tiles = { shares, count, S::SUMS * width };
     cuda_each((count + CUDA_TILE_SHARES - 1) / CUDA_TILE_SHARES * tiles.line, tiles);
     cuda_tiles_gathered(shares, CUDA_TILE_SHARES, rows, width, to);

@@ -12,6 +12,12 @@ extern "C" {
 enum { CUDA_TILE_SHARES = THREADS_ROW_TILE / ROW_TILES_SHARE };
 static_assert(CUDA_TILE_SHARES * GPU_WARP == GPU_BLOCK, "a warp for each share");
 
+/* What rows first .. last-1 have in a column. Who knows how reads some of them at a time. */
+template <class F, int COUNT>
+GPU_INLINE void cuda_tiles_add(const F &f, int64_t first, int64_t last, int64_t column, float (&sum)[COUNT]) {
+    for (int64_t row = first; row < last; row++) f.add(row, column, sum);
+}
+
 /* tiles (tile, sum, column). f.add(row, column, sum[COUNT]) adds what a row has. */
 template <class F, int COUNT>
 __global__ void __launch_bounds__(GPU_BLOCK)
@@ -20,9 +26,10 @@ __global__ void __launch_bounds__(GPU_BLOCK)
     int lane = (int)threadIdx.x % GPU_WARP, share = (int)threadIdx.x / GPU_WARP;
     int64_t column = (int64_t)blockIdx.x * GPU_WARP + lane, tile = blockIdx.y;
     int64_t first = tile * THREADS_ROW_TILE + share * ROW_TILES_SHARE, last = first + ROW_TILES_SHARE;
+    if (last > rows) last = rows;
     float sum[COUNT];
     for (int s = 0; s < COUNT; s++) sum[s] = 0;
-    for (int64_t row = first; row < last && row < rows && column < width; row++) f.add(row, column, sum);
+    if (column < width) cuda_tiles_add(f, first, last, column, sum);
     for (int s = 0; s < COUNT; s++) shares[(share * COUNT + s) * GPU_WARP + lane] = sum[s];
     __syncthreads();
     if (share >= COUNT || column >= width) return;

@@ -8,11 +8,18 @@ extern "C" {
 struct sum_rows_columns {
     cuda_span x;
     int64_t width;
-
-    __device__ __forceinline__ void add(int64_t row, int64_t column, float sum[1]) const {
-        sum[0] += x.get(row * width + column);
-    }
 };
+GPU_INLINE void cuda_tiles_add(const sum_rows_columns &f, int64_t first, int64_t last, int64_t column,
+                               float (&sum)[1]) {
+    enum { SOME = 16 };
+    for (int64_t row = first; row < last; row += SOME) {
+        float x[SOME];
+        f.x.get_some(row * f.width + column, f.width, last * f.width, x);
+#pragma unroll
+        for (int k = 0; k < SOME; k++)
+            if (row + k < last) sum[0] += x[k];
+    }
+}
 
 static uint64_t scratch(const op_call *c, int) {
     const shape *x = &c->in[0].shape;
