@@ -135,11 +135,31 @@ static __host__ __device__ __forceinline__ bool cuda_update_waits(const cuda_upd
     return s.in.data && (s.coded || (u.key && s.in.type == DTYPE_BF16));
 }
 
+/* A thread's elements, GPU_BLOCK apart: all are on their way while one thread works out the step. Codes are
+ * read later, one by one. */
+struct cuda_update_own {
+    float w[CUDA_UPDATE_EACH], g[CUDA_UPDATE_EACH], state[STATE_MOST][CUDA_UPDATE_EACH];
+};
 template <class U>
-__global__ void __launch_bounds__(GPU_BLOCK) cuda_update_kernel(cuda_update<U> u) {
+GPU_INLINE void cuda_update_read(const cuda_update<U> &u, int64_t first, int n, cuda_update_own &own) {
+    u.w.get_some(first + threadIdx.x, GPU_BLOCK, first + n, own.w);
+    u.g.get_some(first + threadIdx.x, GPU_BLOCK, first + n, own.g);
+#pragma unroll
+    for (int k = 0; k < STATE_MOST; k++) {
+#pragma unroll
+        for (int e = 0; e < CUDA_UPDATE_EACH; e++) own.state[k][e] = 0;
+        if (u.state[k].in.data && !u.state[k].coded)
+            u.state[k].in.get_some(first + threadIdx.x, GPU_BLOCK, first + n, own.state[k]);
+    }
+}
+
+template <class U>
+__global__ void __launch_bounds__(GPU_BLOCK, 2) cuda_update_kernel(cuda_update<U> u) {
     GPU_SHARED(cuda_update_shared<U>, s);
     int64_t first = (int64_t)blockIdx.x * STATE_BLOCK;
     int n = u.n - first < STATE_BLOCK ? (int)(u.n - first) : STATE_BLOCK;
+    cuda_update_own own;
+    cuda_update_read(u, first, n, own);
     if (threadIdx.x == 0) {
         s->skipped = u.ok && *u.ok == 0;
         s->step = U::step_of(&u.values, u.lr.get(0), u.t ? *u.t : 0, cuda_number(u.scale, 1));
@@ -151,20 +171,25 @@ __global__ void __launch_bounds__(GPU_BLOCK) cuda_update_kernel(cuda_update<U> u
     }
     typename U::step step = s->step;
     bool rounds = u.key && u.w.type == DTYPE_BF16;
-    float scale[STATE_MOST], *wait[STATE_MOST], *room = (float *)(s + 1);
+    float *wait[STATE_MOST], *room = (float *)(s + 1);
 #pragma unroll
     for (int k = 0; k < STATE_MOST; k++) {
-        scale[k] = u.state[k].coded ? u.state[k].scales[first / STATE_BLOCK] : 1;
         wait[k] = cuda_update_waits(u, k) ? room : NULL;
         room += wait[k] ? STATE_BLOCK : 0;
     }
     if (rounds) cuda_update_draw(u.key, u.stream, u.first + first, s->words);
-    for (int i = (int)threadIdx.x; i < n; i += GPU_BLOCK) {
-        float w = u.w.get(first + i), state[STATE_MOST];
 #pragma unroll
-        for (int k = 0; k < STATE_MOST; k++)
-            state[k] = u.state[k].in.data ? u.state[k].get(first + i, scale[k]) : 0;
-        U::update(&step, &w, u.g.get(first + i), state);
+    for (int e = 0; e < CUDA_UPDATE_EACH; e++) {
+        int i = (int)threadIdx.x + e * GPU_BLOCK;
+        if (i >= n) continue;
+        float w = own.w[e], state[STATE_MOST];
+#pragma unroll
+        for (int k = 0; k < STATE_MOST; k++) {
+            state[k] = own.state[k][e];
+            if (u.state[k].coded)
+                state[k] = u.state[k].get(first + i, u.state[k].scales[first / STATE_BLOCK]);
+        }
+        U::update(&step, &w, own.g[e], state);
         if (rounds)
             ((uint16_t *)u.w_out.data)[first + i] =
                 half_to_bf16_stochastic(w, cuda_update_bits(s->words, u.first + first, i));
