@@ -12,15 +12,20 @@ extern "C" {
  * A team of warps has a row, a warp a block of it, which it reads once and keeps in shared memory. A row of
  * one block has a warp, a longer one all of those that a block of threads has. */
 
-enum { WARPS = 4, BLOCK = CROSS_ENTROPY_BLOCK };
+enum { WARPS = 4, BLOCK = CROSS_ENTROPY_BLOCK, AHEAD = 16 /* numbers that a thread reads at a time */ };
 
 /* The largest of n numbers, which come to stand in `kept`. */
 GPU_INLINE float keep_block(const cuda_span &x, int64_t at, int64_t n, float *kept) {
     float largest = x.get(at);
-    for (int64_t i = cuda_lane(); i < n; i += GPU_WARP) {
-        float one = x.get(at + i);
-        kept[i] = one;
-        largest = one > largest ? one : largest;
+    for (int64_t i = cuda_lane(); i < n; i += GPU_WARP * AHEAD) {
+        float some[AHEAD];
+        x.get_some(at + i, GPU_WARP, at + n, some);
+#pragma unroll
+        for (int k = 0; k < AHEAD; k++) {
+            if (i + k * GPU_WARP >= n) continue;
+            kept[i + k * GPU_WARP] = some[k];
+            largest = some[k] > largest ? some[k] : largest;
+        }
     }
     return cuda_warp_largest(largest);
 }
@@ -134,11 +139,13 @@ __global__ void __launch_bounds__(GPU_BLOCK) cross_entropy_slopes_kernel(cross_e
     int32_t label = f.labels[row];
     float factor = f.scale.get(0) * f.dloss.get(0), lse = f.lse[row];
     bool counted = cross_entropy_is_counted(label, f.classes);
+    float some[CUDA_EACH];
+    f.logits.get_some(row * f.classes + first + threadIdx.x, GPU_BLOCK, (row + 1) * f.classes, some);
 #pragma unroll
     for (int k = 0; k < CUDA_EACH; k++) {
         int64_t j = first + k * GPU_BLOCK + threadIdx.x, at = row * f.classes + j;
         if (j >= f.classes) return;
-        float x = f.logits.get(at);
+        float x = some[k];
         float slope =
             j == label ? cross_entropy_slope_chosen(factor, x, lse) : cross_entropy_slope(factor, x, lse);
         f.dlogits.set(at, counted ? slope : 0.0f);
