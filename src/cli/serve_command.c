@@ -171,7 +171,7 @@ static dtype cache_of(const serve_words *w) {
     return caches[w->cache];
 }
 
-static int share_of(const serve_words *w) {
+static enum serve_sharing share_of(const serve_words *w) {
     return w->share == SERVE_BY_KEY   ? SERVE_SHARE_KEY
            : w->share == SERVE_BY_ALL ? SERVE_SHARE_ALL
                                       : SERVE_SHARE_OFF;
