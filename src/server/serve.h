@@ -41,7 +41,11 @@ typedef struct {
     int64_t stall_seconds;  /* a reader that takes nothing for so long is left */
     bool expects;           /* admission is expected, not certain (infer/engine.h) */
     int64_t guesses;        /* tokens of a text that a step has unasked, at most */
-    enum serve_sharing { SERVE_SHARE_KEY, SERVE_SHARE_ALL, SERVE_SHARE_OFF } share; /* of prompts that begin alike */
+    enum serve_sharing {
+        SERVE_SHARE_KEY,
+        SERVE_SHARE_ALL,
+        SERVE_SHARE_OFF
+    } share;               /* of prompts that begin alike */
     int64_t drain_seconds; /* what is left of answers when it is asked to stop */
     dtype cache;           /* NONE: what products multiply */
     language *language;    /* NULL: bytes */
