@@ -17,6 +17,7 @@
 #include "io/json.h"
 #include "io/safetensors.h"
 #include "io/scratch.h"
+#include "sanitized.h"
 
 enum { MOST_WIDTH = 64, LONGEST = 40, TEXTS = 16 };
 
@@ -227,8 +228,9 @@ static void forms_say_the_same(void **state) {
         "110,32,102,111,120,32,97,110,100,32,115,111,32,111,110,32,97,110,100,32,115,111,32,111,110,32,97,"
         "110,100,32,111,110],\"the fox\"], \"encoding_format\": \"float\", \"user\": \"me\""
     };
-    static const char *const options[] = { "", "--max-num-seqs 2 --max-num-batched-tokens 3 --memory 31MiB",
-                                           "--share-prefixes off --kv-cache-dtype f32 --admission expected" };
+    static const char few[] = "--max-num-seqs 2 --max-num-batched-tokens 3 --memory 31MiB";
+    const char *const options[] = { "", SANITIZED ? "--max-num-seqs 2 --max-num-batched-tokens 3" : few,
+                                    "--share-prefixes off --kv-cache-dtype f32 --admission expected" };
     int64_t tokens;
     for (int o = 0; o < 3; o++) {
         serving_start(options[o]);
