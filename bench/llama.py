@@ -5,8 +5,9 @@
 
 BIN: where llama-bench, llama-batched-bench and llama-server are. FOLDER: what bench/peers/llama_models.py has written;
 GGUF files and quantized folders are made there. Both take turns; ratios are medians of rounds. A prompt is one text of
-some 470 tokens; texts that are written begin with some 64 tokens each and get 32 more, and only the latter count. Servers get as many requests at
-once as they have places, of 512 ids and 128 more; memory is the most that was resident, as the system counts."""
+some 470 tokens; texts that are written begin with some 64 tokens each and get 32 more, and only the latter
+count. Servers get as many requests at once as they have places, of 512 ids and 128 more; memory is the most that was
+resident, as the system counts."""
 
 import concurrent.futures
 import http.client
@@ -155,6 +156,8 @@ def serve_rows(o, page, name, port=18080):
     length = PROMPT + ANSWER
     mine = [f"{o.build}/snug", "serve", f"{o.models}/{folder}", "--port", str(port), "--max-num-seqs", str(PLACES),
             "--max-model-len", str(length), "--threads", str(o.threads)]
+    if kind == "f16" and "bf16" not in folder:  # codes: of the peer's width, not the f32 that their products give
+        mine += ["--kv-cache-dtype", kind]
     other = [f"{o.llama}/llama-server", "-m", f"{o.models}/{file}", "--port", str(port), "-np", str(PLACES), "-c",
              str(PLACES * length), "-ctk", kind, "-ctv", kind, "-t", str(o.threads), "-fit", "off"]
     found = [(serve(mine, port, "/ready"), serve(other, port, "/health")) for _ in range(o.rounds)]
