@@ -116,6 +116,13 @@ void blocks_use(blocks *b, int32_t number) {
     if (!b->all[number].users++) keep_no_more(b, number);
 }
 
+void blocks_renew(blocks *b, int32_t number) {
+    const blocks_one *x = &b->all[number];
+    if (x->users || !x->chain) return;
+    keep_no_more(b, number);
+    keep(b, number);
+}
+
 void blocks_give(blocks *b, int32_t number) {
     blocks_one *x = &b->all[number];
     if (--x->users) return;

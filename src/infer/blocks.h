@@ -21,7 +21,7 @@ typedef struct {
     int32_t ids[CACHE_BLOCK];
     uint64_t chain;         /* that ends with it; 0: it is not known */
     uint64_t before, owner; /* of a known one */
-    int32_t users;
+    int16_t users, stayers; /* stayers: the caller's, of whom it is that use it */
     int32_t next, previous; /* of kept ones; next of free ones */
     int32_t bucket_next;    /* of known ones */
 } blocks_one;
@@ -45,6 +45,8 @@ int32_t blocks_take(blocks *b);
 /* One more user, of a used or kept block; and one less. */
 void blocks_use(blocks *b, int32_t number);
 void blocks_give(blocks *b, int32_t number);
+/* A kept block stays as long as if it were given up now. */
+void blocks_renew(blocks *b, int32_t number);
 
 /* The chain before the first block of a text is 0. */
 int32_t blocks_find(const blocks *b, uint64_t before, uint64_t owner, const int32_t ids[CACHE_BLOCK]);

@@ -98,12 +98,18 @@ static status refuse(const engine *e) {
                       units_bytes_text(needed - e->options.memory, more));
 }
 
-/* Rows and texts with which so few blocks fit. */
+static int64_t least_blocks(const engine_sizes *s) {
+    return (s->least_texts < s->texts ? s->least_texts : s->texts) * engine_sizes_longest(s);
+}
+
+/* Rows and texts with which the fewest blocks fit. */
 static status choose_rows(engine *e, engine_sizes *s) {
+    s->blocks = least_blocks(s);
     TRY(plan_sizes(e, s));
     while (!fits(e) && !s->exact && (s->rows > 1 || s->texts > 1)) {
         int64_t *more = s->texts > s->rows ? &s->texts : &s->rows;
         *more = (*more + 1) / 2;
+        s->blocks = least_blocks(s);
         TRY(plan_sizes(e, s));
     }
     return fits(e) ? STATUS_OK : refuse(e);
@@ -127,11 +133,11 @@ static status choose_blocks(engine *e, engine_sizes *s, int64_t most) {
 
 status engine_plan(engine *e, const engine_sizes *wanted) {
     engine_sizes s = *wanted;
-    s.blocks = s.least_blocks;
+    s.window = e->folder->model.window;
     TRY(choose_rows(e, &s));
-    int64_t useful = s.texts * ((s.text_length + CACHE_BLOCK - 1) / CACHE_BLOCK);
+    int64_t useful = s.texts * engine_sizes_longest(&s);
     int64_t most = wanted->blocks && wanted->blocks < useful ? wanted->blocks : useful;
-    if (most > s.least_blocks) TRY(choose_blocks(e, &s, most));
+    if (most > s.blocks) TRY(choose_blocks(e, &s, most));
     memory_trim();
     return STATUS_OK;
 }

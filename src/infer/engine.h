@@ -12,8 +12,10 @@
  * as if that were its prompt, and goes on with the same bits.
  *
  * Full blocks of ids are shared by texts of one group, and stay after them until others need the room
- * (infer/blocks.h). What a text is likely to go on with can be looked up in itself (infer/lookup.h) and stand
- * in a step beside the last of its ids; of what is drawn then, as many tokens count as were guessed.
+ * (infer/blocks.h). Of a model whose layers all have windows a text gives blocks back that lie behind them,
+ * and is admitted to what it has at once. What a text is likely to go on with can be looked up in itself
+ * (infer/lookup.h) and stand in a step beside the last of its ids; of what is drawn then, as many tokens
+ * count as were guessed.
  *
  * In this order: engine_open, engine_plan, engine_start; then texts and steps; engine_close in any case. */
 #pragma once
@@ -34,11 +36,12 @@ typedef struct {
 
 /* What is planned for. */
 typedef struct {
-    int64_t texts;       /* at once, at most */
-    int64_t text_length; /* positions of one, at most */
-    int64_t rows;        /* of a step, at most */
-    int64_t blocks;      /* at most, and at least, of the cache: */
-    int64_t least_blocks;
+    int64_t texts;         /* at once, at most */
+    int64_t text_length;   /* positions of one, at most */
+    int64_t rows;          /* of a step, at most */
+    int64_t blocks;        /* of the cache, at most; but room for */
+    int64_t least_texts;   /* so many of the full length */
+    int64_t window;        /* of the model: set by the plan */
     bool exact;            /* texts and rows as they are, or not at all */
     dtype cache;           /* type of keys and values */
     sample_needs sampling; /* what drawing may be asked for */
@@ -52,8 +55,15 @@ typedef struct {
 status engine_open(const engine_options *o, const model_folder *f, engine **out); /* f must outlive it */
 void engine_close(engine *e);
 
+/* Blocks that a text has at once, at most: of `count` ids, to become `most`, the last of which is not read.
+ * All of them, or where all layers have windows those of a window and of what a step adds. */
+int64_t engine_sizes_blocks(const engine_sizes *s, int64_t count, int64_t most);
+static inline int64_t engine_sizes_longest(const engine_sizes *s) { /* one of the full length */
+    return engine_sizes_blocks(s, s->text_length, s->text_length + 1);
+}
+
 /* The most of what `wanted` asks for that the budget has room for: rows and texts are halved and blocks left
- * away until it fits. STATUS_NO_FIT with the numbers where not even one text of least_blocks does. */
+ * away until it fits. STATUS_NO_FIT with the numbers where not even one text, or least_texts, does. */
 status engine_plan(engine *e, const engine_sizes *wanted);
 const engine_sizes *engine_planned(const engine *e);
 uint64_t engine_planned_bytes(const engine *e);

@@ -7,8 +7,9 @@
 
 enum { ENGINE_SENTENCE = 160 };
 
-/* A place for a text. Its line of the table has `blocks` blocks, the first done / CACHE_BLOCK of which are
- * full and end with `chain`; `promised` more are left for it whatever others do. */
+/* A place for a text. Its line of the table has blocks [first, blocks), of which those below done /
+ * CACHE_BLOCK are full and end with `chain`; `promised` more are left for it whatever others do. Those before
+ * `first` lie behind all that its next rows see, and were given back. */
 typedef struct {
     bool used, going, paused;
     bool waits;          /* it was put back, and has no blocks */
@@ -18,7 +19,9 @@ typedef struct {
     int64_t prompt;      /* ids that it began with; of these */
     int64_t cached;      /* were in the cache */
     int64_t most;        /* ids at which it ends */
-    int64_t blocks, promised;
+    int64_t first, blocks, promised;
+    int64_t floor; /* no row of this step, or the next one, is before this position */
+    bool stays;    /* it keeps all its blocks to its end: no row stands so far behind its beginning */
     uint64_t chain, owner;
     bool shares;
     bool scores;    /* ids of its prompt are told: */
@@ -72,7 +75,7 @@ struct engine {
     const sample_drawn *handed;       /* out, in `drew` */
     char *sampling;                   /* of each thread: */
     uint64_t sampling_bytes, mask_at; /* in these: where the mask of what is allowed stands */
-    int64_t promised;                 /* blocks, to all texts: at most as many as are left */
+    int64_t promised, doubles;        /* blocks, to all texts; and see engine_blocks.c */
     double share;                     /* of the tokens that they might have, that texts got of late */
     engine_stats stats;               /* what is counted; what there is now is looked up */
 };
@@ -88,9 +91,24 @@ static inline bool engine_is_scoring(const engine_text *t) { return t->scores &&
 /* Finds of the blocks behind those that the text has what is known, and promises the rest that it needs to
  * have `most` ids, the last of which is not read. False: so many are not left, and nothing has changed. */
 bool engine_reserve(engine *e, int32_t number, int64_t most);
-int64_t engine_blocks_for(int64_t most); /* that it needs */
+int64_t engine_blocks_for(int64_t most); /* that such a text has had at its end, given back or not */
+/* Blocks that a text has at once from now on, at most, until it has `most` ids: it has `count`, none of its
+ * rows is before `floor`, and its first `first` blocks were given back. */
+typedef struct {
+    int64_t first, floor, count, most;
+} engine_stretch;
+int64_t engine_needs(const engine_sizes *s, const engine_stretch *x);
 /* Those behind the first `keep`, the last first, and what was promised. */
 void engine_give_back(engine *e, int32_t number, int64_t keep);
+/* After a step: blocks behind all that its next rows see. */
+void engine_give_front(engine *e, int32_t number);
+/* Who lives until `most` ids keeps its blocks, or does not. The blocks that text `number` has are another's
+ * from now on, for whom so many more must be left than engine_left_behind says. */
+bool engine_stays(const engine_sizes *s, int64_t most);
+void engine_set_stays(engine *e, int32_t number, bool stays);
+int64_t engine_more_for(const engine *e, int32_t number, int64_t keep, bool stays);
+/* Blocks that are left, and promised to nobody, once those behind the first `keep` are given back. */
+int64_t engine_left_behind(const engine *e, int32_t number, int64_t keep);
 /* A block for position `done` of the text; false: none is left that was not promised to others. */
 bool engine_grow(engine *e, int32_t number);
 /* The next of its ids is at the end of its blocks, and they are known: their block becomes the text's. */

@@ -238,7 +238,7 @@ status engine_compute(engine *e, uint32_t k) {
  * computed. */
 static void end_failed(engine *e, int32_t number) {
     engine_text *t = &e->texts[number];
-    for (int64_t i = 0; i < t->blocks; i++) blocks_forget(&e->blocks, engine_line(e, number)[i]);
+    for (int64_t i = t->first; i < t->blocks; i++) blocks_forget(&e->blocks, engine_line(e, number)[i]);
     snprintf(t->failure, sizeof t->failure, "%s", status_message());
     t->going = false, e->stats.failed++;
 }
@@ -323,6 +323,12 @@ static status hand_pooled(engine *e, engine_drew drew) {
     return STATUS_OK;
 }
 
+/* What texts that go on do not see any more. */
+static void give_fronts(engine *e) {
+    for (int32_t i = 0; i < e->sizes.texts; i++)
+        if (e->texts[i].going && !e->texts[i].waits) engine_give_front(e, i);
+}
+
 status engine_draw(engine *e, uint32_t k, engine_drew drew) {
     if (e->sizes.pools) TRY(hand_pooled(e, drew));
     for (int64_t i = 0; i < e->step.drawn; i++) {
@@ -342,6 +348,7 @@ status engine_draw(engine *e, uint32_t k, engine_drew drew) {
         TRY(hand_out(e, k, i, number, drew));
     }
     if (e->sizes.guesses) learn(e);
+    give_fronts(e);
     return STATUS_OK;
 }
 

@@ -10,7 +10,7 @@ static bool is_for(const engine *e, const engine_request *r) {
 }
 
 bool engine_ever(const engine *e, const engine_request *r) {
-    return is_for(e, r) && engine_blocks_for(r->count + r->tokens) <= e->sizes.blocks;
+    return is_for(e, r) && engine_sizes_blocks(&e->sizes, r->count, r->count + r->tokens) <= e->sizes.blocks;
 }
 
 /* Ids that there must be room for before it begins. */
@@ -27,6 +27,7 @@ static void set_up(engine *e, int32_t number, const engine_request *r) {
     engine_text *t = &e->texts[number];
     memcpy(t->ids, r->ids, (size_t)r->count * sizeof *t->ids);
     t->count = t->prompt = r->count, t->most = r->count + r->tokens;
+    engine_set_stays(e, number, engine_stays(&e->sizes, t->most));
     t->shares = r->group != ENGINE_ALONE, t->owner = owner_of(r), t->adapter = r->adapter - 1;
     t->cached = t->reached = 0;
     t->lookup = (lookup){ 0 }, t->guessed = t->right = 0;
@@ -58,7 +59,8 @@ int32_t engine_room(const engine *e) {
 int32_t engine_begin(engine *e, const engine_request *r) {
     int32_t number = engine_room(e);
     if (number == ENGINE_NONE || !is_for(e, r) || !engine_bring_back(e)) return ENGINE_NONE;
-    e->texts[number].blocks = e->texts[number].done = 0, e->texts[number].chain = 0;
+    engine_text *t = &e->texts[number];
+    t->first = t->blocks = t->done = t->floor = 0, t->chain = 0;
     set_up(e, number, r);
     if (!engine_reserve(e, number, admitted(e, r))) return ENGINE_NONE;
     start(e, number);
@@ -77,32 +79,48 @@ static int64_t common(const engine_text *t, const engine_request *r) {
     return n;
 }
 
-/* A block with some of these ids and then others is written anew: only where nobody else has it. */
-static int64_t kept_of(const engine *e, int32_t number, int64_t same) {
-    int32_t last = engine_line(e, number)[same / CACHE_BLOCK];
-    if (same % CACHE_BLOCK && e->blocks.all[last].users > 1) return same / CACHE_BLOCK * CACHE_BLOCK;
-    return same;
+/* All that a row behind so many ids sees is there yet. */
+static bool has_seen(const engine *e, const engine_text *t, int64_t same) {
+    return !t->first || t->first * CACHE_BLOCK <= same - e->sizes.window + 1;
 }
 
-/* Blocks that are left once those behind the first `keep` are given back. */
-static int64_t left_behind(const engine *e, int32_t number, int64_t keep) {
-    int64_t left = blocks_left(&e->blocks) - (e->promised - e->texts[number].promised);
-    for (int64_t i = keep; i < e->texts[number].blocks; i++)
-        left += e->blocks.all[engine_line(e, number)[i]].users == 1;
-    return left;
+/* A block with some of these ids and then others is written anew: only where nobody else has it. */
+static int64_t kept_of(const engine *e, int32_t number, int64_t same) {
+    const engine_text *t = &e->texts[number];
+    if (!has_seen(e, t, same)) return 0;
+    int32_t last = engine_line(e, number)[same / CACHE_BLOCK];
+    if (same % CACHE_BLOCK && e->blocks.all[last].users > 1) same = same / CACHE_BLOCK * CACHE_BLOCK;
+    return has_seen(e, t, same) ? same : 0;
+}
+
+/* The text has its first `same` ids. The chain of what was given back is known only where somebody has it
+ * yet; else nobody will find the rest. */
+static void go_back(engine *e, int32_t number, int64_t same) {
+    engine_text *t = &e->texts[number];
+    t->done = t->floor = same, t->chain = 0;
+    for (int64_t n = 0; n < same / CACHE_BLOCK && t->shares; n++) {
+        const int32_t *ids = t->ids + n * CACHE_BLOCK, *line = engine_line(e, number);
+        int32_t i = n < t->first ? blocks_find(&e->blocks, t->chain, t->owner, ids) : line[n];
+        if (i == BLOCKS_NONE)
+            t->shares = false;
+        else
+            t->chain =
+                n < t->first ? e->blocks.all[i].chain : blocks_know(&e->blocks, i, t->chain, t->owner, ids);
+    }
 }
 
 int64_t engine_again(engine *e, int32_t number, const engine_request *r) {
     engine_text *t = &e->texts[number];
     int64_t same = kept_of(e, number, common(t, r)), keep = (same + CACHE_BLOCK - 1) / CACHE_BLOCK;
-    if (!is_for(e, r) || engine_blocks_for(admitted(e, r)) - keep > left_behind(e, number, keep))
-        return ENGINE_NONE;
+    engine_stretch x = { keep ? t->first : 0, same, r->count, admitted(e, r) };
+    int64_t more = engine_needs(&e->sizes, &x) - (keep - x.first) +
+                   engine_more_for(e, number, keep, engine_stays(&e->sizes, r->count + r->tokens));
+    if (!is_for(e, r) || more > engine_left_behind(e, number, keep)) return ENGINE_NONE;
     leave_order(e, number);
     engine_give_back(e, number, keep);
     if (same % CACHE_BLOCK) blocks_forget(&e->blocks, engine_line(e, number)[keep - 1]);
-    t->done = 0, t->chain = 0;
-    while (t->done < same) engine_advance(e, number);
     set_up(e, number, r);
+    go_back(e, number, same);
     t->cached = same, e->stats.cached_tokens += (uint64_t)same;
     engine_reserve(e, number, admitted(e, r)); /* there are as many */
     start(e, number);

@@ -4,7 +4,6 @@
 #include "base/clock.h"
 #include "infer/engine.h"
 #include "infer/generate_internal.h"
-#include "ops/cache_write/cache_write.h"
 
 enum { MOST_ROWS = 256 /* of a step */ };
 
@@ -27,7 +26,7 @@ static engine_sizes sizes_of(const generation *g, dtype cache) {
                                g->prompt_count < MODEL_MOST_DECODED ? g->prompt_count : MODEL_MOST_DECODED,
                            .text_length = longest,
                            .rows = rows < MOST_ROWS ? rows : MOST_ROWS,
-                           .least_blocks = (longest + CACHE_BLOCK - 1) / CACHE_BLOCK,
+                           .least_texts = 1,
                            .cache = cache,
                            .sampling = sample_needs_of(&o->sample),
                            .held_bytes = generate_held(g) };

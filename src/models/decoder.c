@@ -378,12 +378,20 @@ static void initial(const model *m, const char *parameter_name, const shape *s, 
         out->mean = 1;
 }
 
+/* Positions that any layer sees; 0: one sees all. */
+static int64_t window_of(const decoder_config *c) {
+    for (int64_t i = 0; i < c->layers; i++)
+        if (decoder_sees_far(c, i)) return 0;
+    return c->window;
+}
+
 void decoder_model(const decoder_config *c, const char *name, model *m) {
     *m = (model){ .family = c->kind->type,
                   .config = c,
                   .context = c->context,
                   .vocabulary = c->vocabulary,
                   .layers = c->layers,
+                  .window = window_of(c),
                   .packs = true,
                   .untrained = c->untrained,
                   .build = build,

@@ -69,6 +69,7 @@ struct model {
     int64_t context;    /* longest; 0: samples have no time */
     int64_t vocabulary; /* 0: none */
     int64_t layers;
+    int64_t window;    /* every layer sees so many positions, the last ones; 0: not all of them do */
     model_head head;   /* set by head_attach (models/head.h) */
     bool judged_first; /* a head of whole samples looks at the first token, which sees all; else the last */
     bool sees;         /* images, and tells their classes (models/images.h) */

@@ -5,7 +5,6 @@
 
 #include "base/units.h"
 #include "language/chat.h"
-#include "ops/cache_write/cache_write.h"
 
 enum {
     CHAT_MEMORY = 1 << 20 /* of a rendering, beside CHAT_PER_BYTE for each of a prompt */,
@@ -19,8 +18,6 @@ typedef struct {
     bool whole, exact;
 } fit_case;
 
-static int64_t blocks_for(int64_t length) { return (length + CACHE_BLOCK - 1) / CACHE_BLOCK; }
-
 static status plan_case(server *s, const fit_case *c, serve_sizes *z) {
     const serve_options *o = s->options;
     *z = serve_sizes_of(o, c->texts, c->length, s->language, &s->measured);
@@ -30,7 +27,7 @@ static status plan_case(server *s, const fit_case *c, serve_sizes *z) {
     engine_sizes wanted = { .texts = c->texts,
                             .text_length = c->length,
                             .rows = c->rows,
-                            .least_blocks = blocks_for(c->length) * (c->whole ? c->texts : 1),
+                            .least_texts = c->whole ? c->texts : 1,
                             .exact = c->exact,
                             .cache = o->cache ? o->cache : s->folder.products,
                             .sampling = { .changes = true, .counts = true },

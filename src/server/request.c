@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ops/cache_write/cache_write.h"
 #include "server/drawing.h"
 #include "server/field.h"
 #include "text/template/template_json.h"
@@ -396,17 +395,17 @@ static status check_choices(const asked *a, char field[REQUEST_FIELD_BYTES]) {
     j->kept = j->choices;
     if (a->best && a->best != j->kept) TRY(check_compared(a));
     if (a->best > j->kept) j->choices = a->best, j->compares = j->sample.logprobs = true;
-    int64_t each = (j->count + j->tokens - 1 + CACHE_BLOCK - 1) / CACHE_BLOCK, n = j->choices;
+    int64_t each = engine_sizes_blocks(r->engine, j->count, j->count + j->tokens), n = j->choices;
     if (n > 1 && n > r->jobs)
         return status_set(STATUS_INVALID,
                           "%lld answers at once are more than the %lld that are written or wait here",
                           (long long)n, (long long)r->jobs);
-    if (n > 1 && !j->compares && n * each > r->blocks)
+    if (n > 1 && !j->compares && n * each > r->engine->blocks)
         return status_set(
             STATUS_INVALID,
             "%lld answers of %lld tokens behind %lld of the prompt take %lld blocks, and the cache has %lld",
             (long long)n, (long long)j->tokens, (long long)j->count, (long long)(n * each),
-            (long long)r->blocks);
+            (long long)r->engine->blocks);
     return STATUS_OK;
 }
 

@@ -14,8 +14,9 @@ typedef struct {
     const model_folder_adapter *adapters;
     uint32_t adapter_count;
     int64_t vocabulary;
-    int64_t text_length;    /* positions of a text, at most */
-    int64_t blocks, jobs;   /* of the cache; that are written or wait, at most */
+    int64_t text_length; /* positions of a text, at most */
+    int64_t jobs;        /* that are written or wait, at most */
+    const engine_sizes *engine;
     const pooling *pooling; /* of embeddings */
     uint64_t seed;          /* where the client says none */
     int64_t default_tokens; /* where the client says none; 0: as many as there is room for */

@@ -118,7 +118,7 @@ static status allocate(server *s, const serve_sizes *z) {
                                   .adapter_count = o->adapter_count,
                                   .vocabulary = s->folder.model.vocabulary,
                                   .text_length = text_length,
-                                  .blocks = s->plan.sizes->blocks,
+                                  .engine = s->plan.sizes,
                                   .jobs = (int64_t)z->jobs,
                                   .pooling = &s->pooling,
                                   .default_tokens = o->default_tokens,

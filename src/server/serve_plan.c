@@ -73,7 +73,7 @@ static void put_embeddings(json_writer *w, const pooling *p) {
 }
 
 int64_t serve_plan_texts(const engine_sizes *z) {
-    int64_t each = (z->text_length + CACHE_BLOCK - 1) / CACHE_BLOCK, most = z->blocks / each;
+    int64_t most = z->blocks / engine_sizes_longest(z);
     return most < z->texts ? most : z->texts;
 }
 

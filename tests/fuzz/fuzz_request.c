@@ -73,7 +73,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                          .vocabulary = VOCABULARY,
                          .text_length = LENGTH,
                          .jobs = JOBS,
-                         .blocks = 1000,
+                         .engine = &(engine_sizes){ .blocks = 1000, .rows = 16 },
                          .pooling = &(pooling){ .width = 8 },
                          .room = room,
                          .room_bytes = room_bytes,

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <sys/stat.h>
 
 #include "base/philox.h"
@@ -57,6 +58,29 @@ status open_folder(const char *name, int64_t spoilt, model_folder *out) {
     TRY(model_config_write(name, &c, NULL));
     families_model(&c, name, &m);
     TRY(write_weights(name, &m, spoilt)); /* that make texts differ */
+    return model_folder_open(name, NULL, DTYPE_NONE, UINT64_MAX, out);
+}
+
+status open_windowed(const char *name, int64_t window, model_folder *out) {
+    char path[64];
+    model_config c;
+    model m;
+    text notes = { 0 };
+    snprintf(path, sizeof path, "%s/config.json", name);
+    if (mkdir(name, 0755) != 0) return status_set(STATUS_FAILED, "no folder %s", name);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fprintf(f,
+            "{\"model_type\": \"mistral\", \"hidden_size\": %d, \"num_attention_heads\": 2, "
+            "\"num_key_value_heads\": 1, \"num_hidden_layers\": 2, \"intermediate_size\": 32, "
+            "\"vocab_size\": %d, "
+            "\"max_position_embeddings\": %d, \"sliding_window\": %lld}",
+            WIDTH, VOCABULARY, CONTEXT, (long long)window);
+    fclose(f);
+    TRY(model_config_read(path, &c, &notes));
+    text_close(&notes);
+    families_model(&c, name, &m);
+    TRY(write_weights(name, &m, NEVER));
     return model_folder_open(name, NULL, DTYPE_NONE, UINT64_MAX, out);
 }
 
@@ -149,7 +173,7 @@ engine_sizes sizes_of(int64_t texts, int64_t rows, int64_t most_blocks, dtype ca
                            .text_length = CONTEXT,
                            .rows = rows,
                            .blocks = most_blocks,
-                           .least_blocks = CONTEXT / CACHE_BLOCK,
+                           .least_texts = 1,
                            .cache = cache,
                            .pools = true,
                            .sampling = { .changes = true, .counts = true } };

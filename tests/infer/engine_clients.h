@@ -11,6 +11,9 @@ extern model_folder folder; /* that texts are asked of alone; the test opens it 
  * all positions, so that it repeats itself), in folder `name`. */
 status open_folder(const char *name, int64_t spoilt, model_folder *out);
 
+/* Another one, whose layers all see the last `window` positions alone. */
+status open_windowed(const char *name, int64_t window, model_folder *out);
+
 typedef struct {
     int32_t prompt[CONTEXT];
     int64_t count, tokens;

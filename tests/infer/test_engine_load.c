@@ -31,12 +31,14 @@ enum {
 typedef struct {
     client clients[CLIENTS];
     engine *e;
+    int64_t window; /* positions that a row sees, itself included */
     uint64_t seed;
     uint32_t next, turn;
     int32_t at[PLACES]; /* the client there; or ENGINE_NONE */
     bool paused[PLACES], was_back[PLACES], waits[PLACES];
     uint64_t written[MOST_BLOCKS * CACHE_BLOCK]; /* what the ids were up to the one of this place */
     uint64_t left, put_back;
+    int64_t given, most_given; /* blocks before the texts' first; at once */
 } load;
 
 /* ---- the model of the cache ---- */
@@ -72,7 +74,11 @@ static void write_rows(load *l) {
     }
 }
 
-/* Every place that a row looks at was written for its ids. */
+static int64_t first_seen(const load *l, int64_t position) {
+    return position < l->window ? 0 : position - l->window + 1;
+}
+
+/* Every place that a row looks at was written for its ids; blocks behind them are not in the table. */
 static void look_at_rows(const load *l) {
     const engine_rows *s = &l->e->step;
     int32_t ids[CONTEXT + 1];
@@ -82,6 +88,9 @@ static void look_at_rows(const load *l) {
         row_ids(l, i, ids);
         for (int64_t p = 0; p <= s->position[i]; p++) {
             name = extended(name, ids[p]);
+            if (p / CACHE_BLOCK < l->e->texts[s->text[i]].first)
+                assert_int_equal(line[p / CACHE_BLOCK], BLOCKS_NONE);
+            if (p < first_seen(l, s->position[i])) continue;
             if (l->written[line[p / CACHE_BLOCK] * CACHE_BLOCK + p % CACHE_BLOCK] != name)
                 fail_msg("seed %d, turn %d: a row at %d looks at %d, written for others", (int)l->seed,
                          (int)l->turn, (int)s->position[i], (int)p);
@@ -104,17 +113,44 @@ static void count_list(const blocks *b, int32_t from, int64_t count, int8_t *fou
 /* Known blocks are known as what stands behind the block before them. */
 static void look_at_chain(const engine *e, int32_t number) {
     const int32_t *line = engine_line(e, number);
-    for (int64_t k = 0; k < e->texts[number].blocks; k++) {
-        const blocks_one *x = &e->blocks.all[line[k]], *before = k ? &e->blocks.all[line[k - 1]] : NULL;
-        if (x->chain && (!k || before->chain)) assert_int_equal(x->before, k ? before->chain : 0);
+    for (int64_t k = e->texts[number].first; k < e->texts[number].blocks; k++) {
+        bool begins = k == e->texts[number].first;
+        const blocks_one *x = &e->blocks.all[line[k]], *before = begins ? NULL : &e->blocks.all[line[k - 1]];
+        if (x->chain && before && before->chain) assert_int_equal(x->before, before->chain);
+        if (x->chain && !k) assert_int_equal(x->before, 0);
         if (x->chain) assert_memory_equal(x->ids, e->texts[number].ids + k * CACHE_BLOCK, sizeof x->ids);
     }
 }
 
-static void count_blocks(const load *l) {
+/* Blocks that hold what the rows of its next step see, and those that may be added in it: as many as there is
+ * room for, or a block that is found, and guesses. */
+static int64_t needed_next(const load *l, const engine_text *t) {
+    const engine_sizes *s = &l->e->sizes;
+    int64_t at = t->scores && t->scored < t->prompt && t->scored < t->done ? t->scored : t->done;
+    int64_t rows = s->rows > CACHE_BLOCK ? s->rows : CACHE_BLOCK, ids = t->count - at + s->guesses;
+    int64_t end = at + (rows < ids ? rows : ids), first = first_seen(l, at) / CACHE_BLOCK;
+    if (end > t->most - 1) end = t->most - 1;
+    return (end + CACHE_BLOCK - 1) / CACHE_BLOCK - first;
+}
+
+/* What a text has and is promised is enough for what comes next; and that it has all it sees, no more. */
+static void look_at_text(load *l, int32_t number) {
+    const engine *e = l->e;
+    const engine_text *t = &e->texts[number];
+    int64_t had = t->blocks - t->first, at = t->done;
+    if (t->scores && t->scored < t->prompt && t->scored < at) at = t->scored;
+    if (!e->sizes.expects) assert_true(had + t->promised >= needed_next(l, t));
+    if (t->going) assert_int_equal(t->first, t->waits ? 0 : first_seen(l, at) / CACHE_BLOCK);
+    assert_true(t->first * CACHE_BLOCK <= first_seen(l, at));
+    l->given += t->first;
+}
+
+static void count_blocks(load *l) {
     const engine *e = l->e;
     const blocks *b = &e->blocks;
-    int32_t users[MOST_BLOCKS] = { 0 };
+    int32_t users[MOST_BLOCKS] = { 0 }, stay[MOST_BLOCKS] = { 0 };
+    int64_t paid = 0;
+    l->given = 0;
     int8_t found[MOST_BLOCKS] = { 0 };
     int64_t promised = 0, used = 0;
     for (int32_t i = 0; i < e->sizes.texts; i++) {
@@ -126,18 +162,25 @@ static void count_blocks(const load *l) {
         assert_false(t->waits && t->blocks + t->promised);
         assert_true(t->done >= CACHE_BLOCK || !t->chain);
         look_at_chain(e, i);
-        for (int64_t k = 0; k < t->blocks; k++) users[engine_line(e, i)[k]]++;
+        look_at_text(l, i);
+        for (int64_t k = t->first; k < t->blocks; k++) {
+            users[engine_line(e, i)[k]]++;
+            stay[engine_line(e, i)[k]] += first_seen(l, t->most - 1) < CACHE_BLOCK;
+        }
     }
+    if (l->given > l->most_given) l->most_given = l->given;
     for (int64_t i = 0; i < b->count; i++) {
         assert_int_equal(users[i], b->all[i].users);
         used += users[i] > 0;
+        paid += users[i] - stay[i] + (stay[i] > 0); /* those who stay pay together */
         assert_true(users[i] < 2 || b->all[i].chain);
     }
     count_list(b, b->first_free, b->free, found);
     count_list(b, b->oldest, b->kept, found);
     assert_int_equal(used + b->free + b->kept, b->count);
     assert_int_equal(promised, e->promised);
-    assert_true(promised <= blocks_left(b));
+    assert_int_equal(paid, used + e->doubles);
+    assert_true(paid + promised <= b->count);
 }
 
 /* ---- texts ---- */
@@ -162,7 +205,8 @@ static void leave(load *l, int32_t place) {
     const engine *e = l->e;
     const int32_t *line = engine_line(e, place);
     int64_t free = blocks_left(&e->blocks), own = 0;
-    for (int64_t k = 0; k < e->texts[place].blocks; k++) own += e->blocks.all[line[k]].users == 1;
+    for (int64_t k = e->texts[place].first; k < e->texts[place].blocks; k++)
+        own += e->blocks.all[line[k]].users == 1;
     engine_leave(l->e, place);
     assert_int_equal(blocks_left(&e->blocks), free + own); /* at once */
     c->place = ENGINE_NONE, l->at[place] = ENGINE_NONE;
@@ -244,7 +288,7 @@ static void run_load(load *l) {
         if (idle > 50) fail_msg("seed %d, turn %d: nothing goes on", (int)l->seed, (int)l->turn);
     }
     assert_int_equal(blocks_left(&l->e->blocks), l->e->blocks.count);
-    assert_int_equal(l->e->promised, 0);
+    assert_int_equal(l->e->promised + l->e->doubles, 0);
 }
 
 static bool is_compared(const client *c, uint32_t i) {
@@ -277,6 +321,7 @@ static void compare(load *l, dtype cache) {
 
 /* What all loads had: that they met what they are for. */
 static engine_stats sum;
+static int64_t sum_given;
 
 static void add_stats(const load *l) {
     engine_stats s;
@@ -293,20 +338,26 @@ static void add_stats(const load *l) {
     assert_int_equal(s.prompt_tokens, prompts);
     assert_true(s.accepted <= s.proposed && s.cached_tokens <= s.prompt_tokens);
     sum.steps += s.steps, sum.cached_tokens += s.cached_tokens, sum.put_back += s.put_back;
+    sum_given += l->most_given;
     sum.proposed += s.proposed, sum.accepted += s.accepted, sum.again_tokens += s.again_tokens;
 }
 
-static void run_seed(uint64_t seed) {
+/* A window of 0: the model has none. */
+static void run_seed(const model_folder *of, int64_t window, uint64_t seed) {
     static const dtype caches[] = { DTYPE_F32, DTYPE_F32, DTYPE_I8, DTYPE_BF16 };
     load *l = calloc(1, sizeof *l);
     dtype cache = caches[seed % 4];
-    l->seed = seed;
+    l->seed = seed, l->window = window ? window : CONTEXT;
     for (uint32_t i = 0; i < CLIENTS; i++) make_one(&l->clients[i], seed, i);
     for (int i = 0; i < PLACES; i++) l->at[i] = ENGINE_NONE;
     engine_sizes sizes = sizes_of(1 + drawn(seed, 0, 50, PLACES), 1 + drawn(seed, 0, 51, 48),
-                                  CONTEXT / CACHE_BLOCK + drawn(seed, 0, 52, seed % 2 ? 14 : 50), cache);
+                                  (window ? 1 : CONTEXT / CACHE_BLOCK) + drawn(seed, 0, 52,
+                                                                               window     ? 4
+                                                                               : seed % 2 ? 14
+                                                                                          : 50),
+                                  cache);
     sizes.expects = seed % 4 != 3, sizes.guesses = seed % 3 == 0 ? 0 : 1 + drawn(seed, 0, 53, 5);
-    l->e = start(&folder, &sizes, 0, 1 + (int)(seed % 3));
+    l->e = start(of, &sizes, 0, 1 + (int)(seed % 3));
     assert_true(l->e->blocks.count <= MOST_BLOCKS);
     run_load(l);
     add_stats(l);
@@ -315,11 +366,7 @@ static void run_seed(uint64_t seed) {
     free(l);
 }
 
-static void all_that_is_admitted_ends(void **state) {
-    (void)state;
-    uint64_t loads = SANITIZED ? 6 : getenv("SNUG_TEST_LONG") ? 500 : 30;
-    sum = (engine_stats){ 0 };
-    for (uint64_t seed = 1; seed <= loads; seed++) run_seed(seed);
+static void end_loads(uint64_t loads) {
     print_message("%d texts, %d steps: %d tokens of prompts were there, %d texts put back (%d tokens read "
                   "again), %d of %d guesses came true\n",
                   (int)loads * CLIENTS, (int)sum.steps, (int)sum.cached_tokens, (int)sum.put_back,
@@ -329,11 +376,45 @@ static void all_that_is_admitted_ends(void **state) {
     threads_set(1);
 }
 
+static void all_that_is_admitted_ends(void **state) {
+    (void)state;
+    uint64_t loads = SANITIZED ? 6 : getenv("SNUG_TEST_LONG") ? 500 : 30;
+    sum = (engine_stats){ 0 };
+    for (uint64_t seed = 1; seed <= loads; seed++) run_seed(&folder, 0, seed);
+    end_loads(loads);
+}
+
+/* Alone they are written by an engine that gives nothing back before the end. */
+static void windows_give_back(void **state) {
+    (void)state;
+    static const int64_t windows[] = { 1, 7, 16, 17, 30 };
+    enum { WINDOWS = sizeof windows / sizeof *windows };
+    static model_folder of[WINDOWS];
+    const model_folder before = folder;
+    uint64_t loads = SANITIZED ? 6 : getenv("SNUG_TEST_LONG") ? 500 : 30;
+    sum = (engine_stats){ 0 }, sum_given = 0;
+    for (uint64_t seed = 1; seed <= loads; seed++) {
+        char name[32];
+        model_folder *f = &of[seed % WINDOWS];
+        int64_t window = windows[seed % WINDOWS];
+        snprintf(name, sizeof name, "window-%d", (int)window);
+        if (seed <= WINDOWS && open_windowed(name, window, f) != STATUS_OK) fail_msg("%s", status_message());
+        assert_int_equal(f->model.window, window);
+        folder = *f, folder.model.window = 0;
+        run_seed(f, window, seed);
+    }
+    folder = before;
+    end_loads(loads);
+    print_message("%d blocks were given back by texts that went on\n", (int)sum_given);
+    assert_true(sum_given > (int64_t)loads);
+}
+
 static int open_model(void **state) {
     return scratch_open(state) == 0 && open_folder("model", NEVER, &folder) == STATUS_OK ? 0 : -1;
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(all_that_is_admitted_ends) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(all_that_is_admitted_ends),
+                                        cmocka_unit_test(windows_give_back) };
     return cmocka_run_group_tests(tests, open_model, scratch_close);
 }

@@ -5,6 +5,7 @@
  * Row i stands at position[i] of text text[i] and sees positions 0 .. position[i], of these the last `window`
  * where that is not 0. Position p lies in block table[text[i]][p / CACHE_BLOCK]. A row at a position below 0
  * or beyond the table, or of no text of it, gives y = 0; a block that there is none of is read as block 0.
+ * Columns of the table whose positions no row sees are not read.
  *
  * The order of every sum goes by positions alone (attention_paged_math.h), so a row has the same bits
  * whatever else is in the call, and wherever its blocks lie. What others have left in blocks beyond what a

@@ -315,16 +315,18 @@ static void mix_block(const paged_batch *b, int64_t block, int64_t at, int64_t b
     }
 }
 
-/* The scores of one query, some blocks at a time; what is beyond the last has that one's instead. */
+/* The scores of one query, some blocks at a time; what is before the first or beyond the last has that one's
+ * instead. */
 static void score_alone(const paged_walk *w, const paged_batch *b, paged_span part, int64_t base) {
     const paged_query *x = &b->query[0];
-    const int64_t step = PAGED_BLOCKS * CACHE_BLOCK;
+    const int64_t step = PAGED_BLOCKS * CACHE_BLOCK, first = part.first / CACHE_BLOCK * CACHE_BLOCK,
+                  last = part.last / CACHE_BLOCK * CACHE_BLOCK;
     for (int64_t at = part.first / step * step; at <= part.last; at += step) {
         int64_t block[PAGED_BLOCKS];
         float *to = x->scores + (at - base);
         for (int k = 0; k < PAGED_BLOCKS; k++) {
-            int64_t here = smaller(at + k * CACHE_BLOCK, part.last / CACHE_BLOCK * CACHE_BLOCK);
-            block[k] = paged_block(&w->sight, x->row, here);
+            int64_t here = smaller(at + k * CACHE_BLOCK, last);
+            block[k] = paged_block(&w->sight, x->row, here < first ? first : here);
         }
         loops_of(b->type).scores(b, block, x->q, to);
         for (int k = 0; b->key_scales && k < PAGED_BLOCKS; k++)
