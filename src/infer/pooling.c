@@ -11,8 +11,8 @@ const char *pooling_name(pooling_kind k) {
     return names[k];
 }
 
-void pooling_begin(pooled *p, const pooling *how, double *numbers) {
-    *p = (pooled){ .how = how, .numbers = numbers };
+void pooling_begin(pooled *p, const pooling *how, int64_t kept, double *numbers) {
+    *p = (pooled){ .how = how, .kept = kept ? kept : how->width, .numbers = numbers };
     memset(numbers, 0, (size_t)how->width * sizeof *numbers);
 }
 
@@ -40,14 +40,14 @@ static double weights_of(const pooled *p, int64_t count) {
 }
 
 status pooling_end(pooled *p, int64_t count) {
-    double all = weights_of(p, count), squares = 0;
+    double all = weights_of(p, count), squares = 0, beyond = 0; /* of the numbers that are not told */
     for (int64_t i = 0; i < p->how->width; i++) {
         double x = p->numbers[i] /= all;
-        squares += x * x;
+        *(i < p->kept ? &squares : &beyond) += x * x;
     }
-    if (!isfinite(squares))
+    if (!isfinite(squares + beyond))
         return status_set(STATUS_FAILED, "a hidden state of the text is not finite: the weights are damaged");
     double length = p->how->normalizes && squares > 0 ? sqrt(squares) : 1;
-    for (int64_t i = 0; i < p->how->width; i++) p->numbers[i] /= length;
+    for (int64_t i = 0; i < p->kept; i++) p->numbers[i] /= length;
     return STATUS_OK;
 }

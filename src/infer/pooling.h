@@ -39,10 +39,13 @@ static inline bool pooling_reads_all(const pooling *p) { return p->kind != POOLI
 /* The vector of one text while its rows come. */
 typedef struct {
     const pooling *how;
+    int64_t kept;    /* numbers that are told, the first ones */
     double *numbers; /* how->width, the caller's */
 } pooled;
 
-void pooling_begin(pooled *p, const pooling *how, double *numbers);
+/* A vector that is cut to its first `kept` numbers (Kusupati et al., arXiv:2205.13147) is normalised as such;
+ * 0: all of them. */
+void pooling_begin(pooled *p, const pooling *how, int64_t kept, double *numbers);
 /* Numbers [from, from + n) of the hidden state at `position`, of a text of `count` tokens. Each row comes
  * once: a text that is pooled is certain to end when it begins, so it is never put back. */
 typedef struct {

@@ -50,11 +50,11 @@ void answer_close_vectors(answer_writer *w, const job *first) {
 }
 
 void answer_vector(answer_writer *w, job *j, bool *done) {
-    int64_t width = j->pooled.how->width, count = width - j->at < AT_ONCE ? width - j->at : AT_ONCE;
+    int64_t kept = j->pooled.kept, count = kept - j->at < AT_ONCE ? kept - j->at : AT_ONCE;
     if (!j->at) begin(&w->line, j);
     j->base64 ? add_base64(&w->line, j, count) : add_numbers(&w->line, j, count);
     j->at += count;
-    *done = j->at == width;
+    *done = j->at == kept;
     if (*done) text_add(&w->line, j->base64 ? "\"}" : "]}");
     if (*done && answer_is_alone(j)) answer_close_vectors(w, j);
     answer_put(w, j);

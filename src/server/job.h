@@ -31,6 +31,7 @@ struct job {
     uint64_t number; /* among all requests: in its id, and its turn */
     bool chat, streams, tells_usage;
     bool embeds, base64; /* its vector is the answer; as text, not as numbers */
+    int64_t dimensions;  /* numbers of it that are asked for; 0: all */
     int64_t created;     /* seconds since 1970 */
     int32_t *ids;        /* the prompt; room for text_length */
     int64_t count, tokens, drawn;

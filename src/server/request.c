@@ -156,11 +156,8 @@ static status take_encoding(asked *a, const template_value *v) {
 }
 
 static status take_dimensions(asked *a, const template_value *v) {
-    int64_t n = 0, width = a->reader->pooling->width;
-    TRY(whole_of(v, 1, INT32_MAX, &n));
-    if (n == width) return STATUS_OK;
-    return status_set(STATUS_INVALID, "embeddings of this model have %lld numbers, and are not cut",
-                      (long long)width);
+    int64_t width = a->reader->pooling->width;
+    return whole_of(v, 1, width ? width : INT32_MAX, &a->job->dimensions);
 }
 
 /* ---- all fields ---- */
@@ -348,7 +345,7 @@ static status encode_either(asked *a) {
 static void begin(job *j, uint64_t seed, bool is_chat) {
     j->first = j, j->next = j->reads = NULL, j->index = 0, j->choices = 1, j->closed = false;
     j->chat = is_chat, j->streams = j->tells_usage = j->constrained = j->embeds = j->base64 = false;
-    j->echoes = j->scores = j->compares = j->logarithms = false;
+    j->dimensions = 0, j->echoes = j->scores = j->compares = j->logarithms = false;
     j->inputs = NULL, j->kept = 1, j->echoed = 0, j->likely = 0;
     j->sample = (sample_options){ .temperature = 1, .top_p = 1, .repetition_penalty = 1, .seed = seed };
     j->stops = (stop_watch){ 0 };

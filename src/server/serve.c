@@ -397,7 +397,7 @@ static status begin_jobs(server *s) {
                              .adapter = j->adapter,
                              .context = j };
         if (r.constraint) constraint_begin(r.constraint, &s->vocabulary);
-        if (r.pooled) pooling_begin(r.pooled, &s->pooling, j->pooled.numbers);
+        if (r.pooled) pooling_begin(r.pooled, &s->pooling, j->dimensions, j->pooled.numbers);
         int32_t place = engine_begin(s->engine, &r);
         if (place == ENGINE_NONE) return STATUS_OK;
         j->place = place, j->state = JOB_WRITING, s->by_place[place] = j;

@@ -256,6 +256,41 @@ static void forms_say_the_same(void **state) {
     }
 }
 
+/* The first numbers, of length 1 again where the folder's vectors are: in both forms, each as long as it is
+ * asked for, beside whole ones. */
+static void vectors_are_cut(void **state) {
+    (void)state;
+    if (left_out) return;
+    static vector whole[TEXTS], cut[TEXTS], before[TEXTS];
+    char fields[160];
+    int64_t tokens;
+    for (int normalized = 0; normalized < 2; normalized++) {
+        make_folder(normalized ? "[" TRANSFORMER ", " POOLING ", " NORMALIZE "]"
+                               : "[" TRANSFORMER ", " POOLING "]",
+                    "{\"pooling_mode\": \"mean\"}");
+        serving_start_model("pooled", "--max-num-seqs 3");
+        assert_int_equal(ask("\"input\": [\"the fox\", \"a\", \"the quick one\"]", whole, &tokens), 3);
+        for (int n = 1; n <= 32; n++) {
+            double squares[3] = { 0 };
+            snprintf(fields, sizeof fields,
+                     "\"input\": [\"the fox\", \"a\", \"the quick one\"], \"dimensions\": %d, "
+                     "\"encoding_format\": "
+                     "\"%s\"",
+                     n, n % 2 ? "float" : "base64");
+            assert_int_equal(ask(fields, cut, &tokens), 3);
+            assert_int_equal(width, n);
+            for (int k = 0; k < 3; k++) {
+                for (int i = 0; i < n; i++) squares[k] += whole[k].x[i] * whole[k].x[i];
+                for (int i = 0; i < n; i++)
+                    before[k].x[i] = whole[k].x[i] / (normalized ? sqrt(squares[k]) : 1);
+                assert_near(&cut[k], &before[k], normalized ? 1e-6 : 0, fields);
+            }
+        }
+        command_result r = serving_stop();
+        command_free(&r);
+    }
+}
+
 static void refused(const char *fields, const char *words_of_it, const char *field) {
     char body[8192], param[64];
     snprintf(body, sizeof body, "{%s}", fields);
@@ -284,7 +319,9 @@ static void what_makes_no_sense_is_refused(void **state) {
     refused("\"input\": [[1], [256]]", "whole number from 0 to 255", "input");
     refused("\"input\": \"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"",
             "it has 70 tokens, and a text here has 64 at most", "input");
-    refused("\"input\": \"a\", \"dimensions\": 8", "have 32 numbers, and are not cut", "dimensions");
+    refused("\"input\": \"a\", \"dimensions\": 33", "whole number from 1 to 32", "dimensions");
+    refused("\"input\": \"a\", \"dimensions\": 0", "whole number from 1 to 32", "dimensions");
+    refused("\"input\": \"a\", \"dimensions\": 8.5", "whole number from 1 to 32", "dimensions");
     refused("\"input\": \"a\", \"encoding_format\": \"int8\"", "must be \\\"float\\\" or", "encoding_format");
     refused("\"input\": \"a\", \"temperature\": 1", "does not know it", "temperature");
     strcat(many, "]");
@@ -374,9 +411,9 @@ static int make(void **state) { return serving_make_model(state, 5, &left_out); 
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pooling_is_the_folders),         cmocka_unit_test(forms_say_the_same),
-        cmocka_unit_test(what_makes_no_sense_is_refused), cmocka_unit_test(vectors_are_planned),
-        cmocka_unit_test(files_may_lack_the_head),
+        cmocka_unit_test(pooling_is_the_folders), cmocka_unit_test(forms_say_the_same),
+        cmocka_unit_test(vectors_are_cut),        cmocka_unit_test(what_makes_no_sense_is_refused),
+        cmocka_unit_test(vectors_are_planned),    cmocka_unit_test(files_may_lack_the_head),
     };
     return cmocka_run_group_tests(tests, make, scratch_close);
 }

@@ -15,6 +15,7 @@ static void check_texts(const request_reader *r, const job *first) {
     static int32_t ids[LENGTH + 1];
     request_refusal why = { 0 };
     FUZZ_EXPECT(first->embeds && first->tokens == 1 && first->choices >= 1 && first->choices <= JOBS);
+    FUZZ_EXPECT(first->dimensions >= 0 && first->dimensions <= r->pooling->width);
     for (int64_t i = 1; i < first->choices; i++) {
         job j = { .ids = ids };
         if (fuzz_said(request_text(r, first, i, &j, &why)) == STATUS_OK)

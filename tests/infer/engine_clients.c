@@ -123,7 +123,7 @@ void make_scored(client *c, uint64_t seed, uint32_t i, uint32_t one_of) {
 
 engine_request request_of(client *c) {
     c->told_count = 0;
-    if (c->pools) pooling_begin(&c->pooled, &c->how, c->numbers);
+    if (c->pools) pooling_begin(&c->pooled, &c->how, 0, c->numbers);
     return (engine_request){ .ids = c->prompt,
                              .count = c->count,
                              .tokens = c->tokens,
