@@ -4,9 +4,9 @@
  * of the weight as fill an arena larger than any cache, each read once. bytes: of the weight as it is stored,
  * its scales included. "read threads" is answered so for reading parts of the arena and nothing else. Seconds
  * are longer than a quarter of the calls took: others on the machine disturb the more the longer one looks.
- * TYPE: f32; bf16 and f16, operands and result; bf16-alone, f16-alone, the weight alone; int8, codes by codes
- * (ops/matmul_int8); codes8, codes4, floats by codes (ops/matmul_coded). SET: of instructions, as
- * --instructions of 'snug train' has it. */
+ * TYPE: f32; bf16 and f16, operands and result; bf16-alone, f16-alone, the weight alone; int8 and int4, codes
+ * by codes (ops/matmul_int8, ops/matmul_int4, whose weights always lie as (out, in)); codes8, codes4, floats
+ * by codes (ops/matmul_coded). SET: of instructions, as --instructions of 'snug train' has it. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +18,7 @@
 #include "bench.h"
 #include "ops/matmul/matmul.h"
 #include "ops/matmul_coded/matmul_coded.h"
+#include "ops/matmul_int4/matmul_int4.h"
 #include "ops/matmul_int8/matmul_int8.h"
 #include "ops/nf4.h"
 #include "ops/vector_math.h"
@@ -34,7 +35,8 @@ static const form forms[] = {
     { "f32", DTYPE_F32, DTYPE_F32, false },       { "bf16", DTYPE_BF16, DTYPE_BF16, false },
     { "f16", DTYPE_F16, DTYPE_F16, false },       { "bf16-alone", DTYPE_F32, DTYPE_BF16, false },
     { "f16-alone", DTYPE_F32, DTYPE_F16, false }, { "int8", DTYPE_F32, DTYPE_I8, true },
-    { "codes8", DTYPE_F32, DTYPE_I8, false },     { "codes4", DTYPE_F32, DTYPE_U8, false }
+    { "int4", DTYPE_F32, DTYPE_U8, true },        { "codes8", DTYPE_F32, DTYPE_I8, false },
+    { "codes4", DTYPE_F32, DTYPE_U8, false }
 };
 enum { FORMS = sizeof forms / sizeof *forms };
 
@@ -97,15 +99,22 @@ static void answer_reading(int threads) {
 typedef struct {
     int64_t rows, columns, depth;
     int tb, threads;
-    int64_t bytes, scale_count; /* of one weight */
+    int64_t bytes, scale_count, scale_bytes; /* of one weight; of one scale */
 } product;
+
+static bool is_int4(void) { return chosen->by_codes && chosen->b == DTYPE_U8; }
 
 static void open_product(const product *p, bench_op *o) {
     shape b = p->tb ? SHAPE(p->columns, p->depth) : SHAPE(p->depth, p->columns);
     bench_input in[BENCH_INPUTS] = { { SHAPE(p->rows, p->depth), chosen->a, NULL } };
     if (chosen->b == DTYPE_U8) b.dim[1] /= 2;
     in[1] = (bench_input){ b, chosen->b, arena };
-    if (chosen->by_codes) {
+    if (is_int4()) {
+        in[MATMUL_INT4_CODES].shape = codes4_shape(p->columns, p->depth);
+        in[MATMUL_INT4_SCALES] =
+            (bench_input){ codes4_scales_shape(p->columns, p->depth), DTYPE_F16, scales };
+        bench_op_open(o, &op_matmul_int4, in, &(matmul_int4_attributes){ 0 }, false);
+    } else if (chosen->by_codes) {
         in[MATMUL_INT8_SCALES] = (bench_input){ SHAPE(p->scale_count), DTYPE_F32, scales };
         bench_op_open(o, &op_matmul_int8, in, &(matmul_int8_attributes){ .tb = p->tb }, false);
     } else if (p->scale_count) {
@@ -134,7 +143,9 @@ static void answer(const char *line) {
     if (chosen->b == DTYPE_I8) p.scale_count = p.columns;
     if (chosen->b == DTYPE_U8)
         p.scale_count = p.tb ? p.columns * nf4_blocks(p.depth) : p.depth * nf4_blocks(p.columns);
-    int64_t copies = ARENA / p.bytes, sets = p.scale_count ? SCALES / 4 / p.scale_count : 1;
+    if (is_int4()) p.scale_count = p.columns * codes4_groups(p.depth);
+    p.scale_bytes = is_int4() ? 2 : 4;
+    int64_t copies = ARENA / p.bytes, sets = p.scale_count ? SCALES / p.scale_bytes / p.scale_count : 1;
     bench_op o;
     threads_set(p.threads);
     open_product(&p, &o);
@@ -142,14 +153,14 @@ static void answer(const char *line) {
     int64_t calls = copies < 8 ? 8 : copies > MOST_CALLS ? MOST_CALLS : copies;
     for (int64_t i = 0; i < calls; i++) {
         o.args[1].data = arena + i % copies * p.bytes;
-        if (p.scale_count) o.args[2].data = scales + i % sets * p.scale_count;
+        if (p.scale_count) o.args[2].data = (char *)scales + i % sets * p.scale_count * p.scale_bytes;
         double begin = bench_seconds();
         o.program.steps[0].kernel->run(&o.call);
         took[i] = bench_seconds() - begin;
     }
     threads_unpin();
     bench_op_close(&o);
-    printf("%.9f %lld\n", usual(calls), (long long)(p.bytes + p.scale_count * 4));
+    printf("%.9f %lld\n", usual(calls), (long long)(p.bytes + p.scale_count * p.scale_bytes));
 }
 
 static void fill(void) {
@@ -165,8 +176,8 @@ int main(int count, char **arguments) {
     for (int i = 0; i < FORMS && count > 1; i++)
         if (strcmp(arguments[1], forms[i].name) == 0) chosen = &forms[i];
     if (!chosen || count > 3) {
-        fputs("usage: bench-few_rows f32 | bf16 | f16 | bf16-alone | f16-alone | int8 | codes8 | codes4 "
-              "[SET]\n",
+        fputs("usage: bench-few_rows f32 | bf16 | f16 | bf16-alone | f16-alone | int8 | int4 | codes8 | "
+              "codes4 [SET]\n",
               stderr);
         return 2;
     }

@@ -7,18 +7,18 @@ The products of gpt2 in generating: weights that lie as (in, out), and the head,
 of Llama do. Each is read from memory: a call has another copy of the weight than the calls before it. A share is bytes
 of the weight as stored, scales included, by the time of a call, over what plain reading of memory reaches, measured in
 turns with it by the same program; both are what a quarter of the calls took less than. Of the head an eighth is a call.
-f32 and 16 bits are of ops/matmul; "bf16 weights" multiplies f32 by them, as `snug generate` does; int8 is codes by
-codes (ops/matmul_int8), codes8 and codes4 f32 by codes (ops/matmul_coded). A token counts each shape as often as a
-token of gpt2 has it."""
+f32 and 16 bits are of ops/matmul; "bf16 weights" multiplies f32 by them, as `snug generate` does; int8 and int4 are
+codes by codes (ops/matmul_int8, ops/matmul_int4), codes8 and codes4 f32 by codes (ops/matmul_coded). A token counts
+each shape as often as a token of gpt2 has it."""
 
 from matmul import LAYERS
 from matmul_16bit import instruction_sets
 from measure import Page, Worker, median, options
 
 TYPES = {"f32": "f32", "bf16": "bf16", "bf16 weights": "bf16-alone", "f16 weights": "f16-alone", "int8": "int8",
-         "codes8": "codes8", "codes4": "codes4"}
-TARGETS = {"f32": 0.85, "bf16": 0.80, "bf16 weights": 0.80, "f16 weights": 0.80, "int8": 0.70, "codes8": 0.70,
-           "codes4": 0.55}
+         "int4": "int4", "codes8": "codes8", "codes4": "codes4"}
+TARGETS = {"f32": 0.85, "bf16": 0.80, "bf16 weights": 0.80, "f16 weights": 0.80, "int8": 0.70, "int4": 0.55,
+           "codes8": 0.70, "codes4": 0.55}
 
 
 HEAD_PART = 8  # so long a call as one of the whole head is seldom left alone on a machine that others use
