@@ -77,8 +77,19 @@ inline gpu_eight gpu_eight_read(const uint16_t *at, int count) {
     return e;
 }
 inline void gpu_eight_words(const gpu_eight &e, int, uint32_t (&w)[4]) { memcpy(w, &e.x, sizeof w); }
-inline void gpu_set16(void *shared, const uint32_t (&w)[4]) {
+inline void gpu_set16(void *at, const uint32_t (&w)[4]) {
     emulate::eight all;
     memcpy(&all, w, sizeof all);
-    *emulate::wide<emulate::eight>(shared) = all;
+    *emulate::wide<emulate::eight>(at) = all;
+}
+inline void gpu_get16(const void *at, uint32_t (&w)[4]) {
+    emulate::eight all = *emulate::wide<emulate::eight>((void *)at);
+    memcpy(w, &all, sizeof all);
+}
+
+inline uint32_t gpu_pack(gpu_bf16, float low, float high) {
+    return half_to_bf16(low) | (uint32_t)half_to_bf16(high) << 16;
+}
+inline uint32_t gpu_pack(gpu_f16, float low, float high) {
+    return half_to_f16(low) | (uint32_t)half_to_f16(high) << 16;
 }

@@ -1,8 +1,9 @@
 /* Instructions of tensor cores and what feeds them, one wrapper each, for capability 8.0 and later: products
  * of 16 x 16 by 16 x 8 numbers of 16 bits, sums in f32 (mma.sync m16n8k16); eight rows of 16 bytes from
  * shared memory into the registers that these want (ldmatrix); copies of 16 bytes from global to shared
- * memory that go on beside the kernel (cp.async). Twins for emulation follow the layouts that the PTX ISA
- * documents. A kernel that uses them has a body for these capabilities alone: #if GPU_HAS_MMA.
+ * memory that go on beside the kernel (cp.async); two floats to 16 bits each (cvt). Twins for emulation
+ * follow the layouts that the PTX ISA documents. A kernel that uses them has a body for these capabilities
+ * alone: #if GPU_HAS_MMA.
  *
  * Registers of a lane (g = lane / 4, t = lane % 4), two numbers in each, the lower half first:
  *   a  rows g, g + 8, g, g + 8 at depths 2t, 2t, 2t + 8, 2t + 8
@@ -98,8 +99,25 @@ GPU_INLINE void gpu_eight_words(const gpu_eight &e, int count, uint32_t (&w)[4])
         w[i] = left >= 2 ? w[i] : left == 1 ? w[i] & 0xffff : 0;
     }
 }
-GPU_INLINE void gpu_set16(void *shared, const uint32_t (&w)[4]) {
-    *(uint4 *)shared = make_uint4(w[0], w[1], w[2], w[3]);
+/* Sixteen bytes of any memory, at a multiple of 16. */
+GPU_INLINE void gpu_set16(void *at, const uint32_t (&w)[4]) {
+    *(uint4 *)at = make_uint4(w[0], w[1], w[2], w[3]);
+}
+GPU_INLINE void gpu_get16(const void *at, uint32_t (&w)[4]) {
+    uint4 all = *(const uint4 *)at;
+    w[0] = all.x, w[1] = all.y, w[2] = all.z, w[3] = all.w;
+}
+
+/* Two numbers, rounded to the nearest even as base/half.h rounds; the first in the lower half. */
+GPU_INLINE uint32_t gpu_pack(gpu_bf16, float low, float high) {
+    uint32_t two;
+    asm("cvt.rn.bf16x2.f32 %0,%1,%2;" : "=r"(two) : "f"(high), "f"(low));
+    return two;
+}
+GPU_INLINE uint32_t gpu_pack(gpu_f16, float low, float high) {
+    uint32_t two;
+    asm("cvt.rn.f16x2.f32 %0,%1,%2;" : "=r"(two) : "f"(high), "f"(low));
+    return two;
 }
 
 #else

@@ -65,6 +65,7 @@ const op_def op_attention_flash = { .name = "attention_flash",
                                     .cost = cost,
                                     .cpu = attention_flash_cpu,
                                     .cuda = OP_CUDA(attention_flash_cuda),
+                                    .tensor = OP_CUDA(attention_flash_tensor),
                                     .cases = attention_cases_of_forward };
 
 #define LSE(...)                                                                                             \
@@ -183,4 +184,5 @@ const op_def op_attention_flash_backward = { .name = "attention_flash_backward",
                                              .cost = cost_backward,
                                              .cpu = attention_flash_backward_cpu,
                                              .cuda = OP_CUDA(attention_flash_backward_cuda),
+                                             .tensor = OP_CUDA(attention_flash_backward_tensor),
                                              .cases = backward_cases };

@@ -14,6 +14,7 @@ extern const op_def op_attention_flash;
 extern const op_def op_attention_flash_backward;
 extern const op_kernel attention_flash_cpu[], attention_flash_backward_cpu[];
 extern const op_kernel attention_flash_cuda[], attention_flash_backward_cuda[];
+extern const op_kernel attention_flash_tensor[], attention_flash_backward_tensor[];
 
 /* Returns y; lse is the next id. */
 tensor_id attention_flash_apply(graph *g, const attention_inputs *in, const attention_attributes *attributes);
