@@ -78,7 +78,7 @@ static void first(int64_t same, int64_t own) {
     engine_sizes wanted = { .texts = 1,
                             .text_length = length,
                             .rows = ROWS,
-                            .least_blocks = (length + CACHE_BLOCK - 1) / CACHE_BLOCK,
+                            .least_texts = 1,
                             .cache = DTYPE_F32 };
     engine *e = engine_for(&wanted);
     for (int64_t i = 0; i < same + own; i++) ids[i] = any_id();
@@ -96,7 +96,7 @@ static void write_one(int64_t count, int64_t tokens, int64_t guesses) {
                             .text_length = length,
                             .rows = ROWS,
                             .guesses = guesses,
-                            .least_blocks = (length + CACHE_BLOCK - 1) / CACHE_BLOCK,
+                            .least_texts = 1,
                             .cache = DTYPE_F32 };
     engine *e = engine_for(&wanted);
     for (int64_t i = 0; i < count; i++) ids[i] = i < 32 ? any_id() : ids[i - 32];
@@ -120,7 +120,7 @@ static void load(int64_t texts, int64_t blocks, bool expects) {
                             .text_length = LOAD_PROMPT + LOAD_TOKENS,
                             .rows = ROWS,
                             .blocks = blocks,
-                            .least_blocks = (LOAD_PROMPT + LOAD_TOKENS) / CACHE_BLOCK,
+                            .least_texts = 1,
                             .expects = expects,
                             .cache = DTYPE_F32 };
     engine *e = engine_for(&wanted);
