@@ -14,7 +14,7 @@
 
 /* Is a loss to be added here? Of programs that predict it is no part. */
 static bool wants_loss(const snug_graph *g, const char *where) {
-    return network_is_open(g, where) && g->mode != MODEL_DECODE;
+    return network_is_open(g, where) && g->mode != MODEL_PREDICT;
 }
 
 /* What all losses are multiplied by: an input of the program. */
@@ -117,7 +117,7 @@ static bool may_be_output(const snug_graph *g, const char *name, snug_tensor x) 
         graph_fail(g->graph, "'%s' is one output too many; the most are %d", name, SNUG_MAX_OUTPUTS);
     else if (!t->producer || t->dtype != DTYPE_F32)
         graph_fail(g->graph, "the output of a network is a f32 value that it computes");
-    else if (g->mode == MODEL_DECODE && g->batch > 1 && t->shape.dim[0] != g->batch)
+    else if (g->mode == MODEL_PREDICT && g->batch > 1 && t->shape.dim[0] != g->batch)
         graph_fail(g->graph, "output '%s' is %s, and its first dimension should count %lld samples", name,
                    shape_text(&t->shape, is), (long long)g->batch);
     for (uint32_t i = 0; i < g->output_count && !g->graph->failed; i++) {
@@ -138,5 +138,5 @@ void snug_output_named(snug_graph *g, const char *name, snug_tensor x) {
 
 bool snug_predicting(const snug_graph *g) {
     if (!g) return status_set(STATUS_INVALID, "predicting: there is no graph, but NULL") == STATUS_OK;
-    return g->mode == MODEL_DECODE;
+    return g->mode == MODEL_PREDICT;
 }

@@ -88,11 +88,11 @@ static void build_with(snug_graph *s, model_ports *ports) {
     n->description.build(n->description.context, s);
     g->site = SITE_NONE;
     *ports = (model_ports){ .loss = s->loss, .logits = s->outputs[0].value };
-    if (s->mode != MODEL_DECODE && !s->loss)
+    if (s->mode != MODEL_PREDICT && !s->loss)
         graph_fail(g, "the network has no loss: call snug_cross_entropy or another");
-    if (s->mode == MODEL_DECODE && !s->output_count)
+    if (s->mode == MODEL_PREDICT && !s->output_count)
         graph_fail(g, "the network has no output: call snug_output");
-    if (s->mode == MODEL_DECODE) keep_outputs(g, s);
+    if (s->mode == MODEL_PREDICT) keep_outputs(g, s);
     if (s->probe) s->probe->has_loss = s->loss != 0, s->probe->has_output = s->output_count != 0;
 }
 
@@ -161,7 +161,7 @@ status network_outputs(const network *n, int64_t batch, network_output outputs[S
     graph g;
     model_ports ports;
     TRY(graph_open(&g));
-    snug_graph s = { .graph = &g, .network = n, .mode = MODEL_DECODE, .batch = batch, .weight = 1 };
+    snug_graph s = { .graph = &g, .network = n, .mode = MODEL_PREDICT, .batch = batch, .weight = 1 };
     build_with(&s, &ports);
     status result = graph_status(&g);
     *count = s.output_count;

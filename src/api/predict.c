@@ -35,7 +35,7 @@ static status make_plan(snug_predictor *p, uint64_t memory, int64_t threads, con
                         .lower = {
                             .device = on, .threads = count, .rates = rates_find(RATES_KNOWN, on, count) } };
     threads_set(count);
-    TRY(compose_decode(&run, NULL, &p->plan));
+    TRY(compose_predict(&run, NULL, &p->plan));
     const graph *g = &p->plan.programs[0].program.graph;
     for (uint32_t i = 0; i < p->output_count; i++) {
         tensor_id output = graph_find(g, network_output_symbol(i));

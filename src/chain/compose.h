@@ -127,17 +127,23 @@ typedef struct {
 status compose_bound(const compose_run *r, const compose_choice *c, compose_trunk *t,
                      const compose_reach *reach, compose_least *out);
 
-/* The plan of generating, one token of each of r->batch samples at a time: its program 0; of a model that
- * answers program 1 reads the texts before. Of r it reads model, batch, buffers, kept_bytes and lower.
- * `pinned` (may be NULL): settings of forward passes that are not up to them. */
-status compose_decode(const compose_run *r, const compose_choice *pinned, plan *p);
+/* The plan of predicting what r->batch whole samples are (MODEL_PREDICT): its one program. Of r it reads
+ * model, batch, buffers, kept_bytes and lower. `pinned` (may be NULL): settings of forward passes that are
+ * not up to them. */
+status compose_predict(const compose_run *r, const compose_choice *pinned, plan *p);
 
-/* The same by rows of any texts (MODEL_ROWS, models/paged.h): program number i of the plan has rows[i] rows,
- * which ascend, and all have the same weights, caches and arena. sizes->wanted is for the last; each has at
- * most as many as it has rows. Of r it does not read batch. */
-enum { COMPOSE_MOST_ROWS = 12 /* programs */ };
+/* Programs by rows of any texts, which ascend. */
+enum { COMPOSE_MOST_ROWS = 12 };
+typedef struct {
+    int64_t rows[COMPOSE_MOST_ROWS];
+    uint32_t count;
+} compose_steps;
+/* The plan of continuing texts (MODEL_ROWS, models/paged.h): program number i of the plan has steps->rows[i]
+ * rows; behind those of `steps` are those that read sources (MODEL_SOURCES), of a model that answers. All
+ * have the same weights, caches and arena. sizes->wanted is for the last of `steps`; each has at most as many
+ * as it has rows. Of r it does not read batch. */
 status compose_rows(const compose_run *r, const compose_choice *pinned, const paged_sizes *sizes,
-                    const int64_t *rows, uint32_t count, plan *p);
+                    const compose_steps *steps, const compose_steps *sources, plan *p);
 
 /* Predicted seconds of one optimizer step; of the whole validation where nothing is trained. */
 double compose_seconds(const plan *p);

@@ -61,35 +61,31 @@ static status plan_programs(const compose_run *r, program *programs, uint32_t co
     return STATUS_OK;
 }
 
-status compose_decode(const compose_run *r, const compose_choice *pinned, plan *p) {
-    static const struct {
-        const char *name;
-        model_mode mode;
-    } kinds[] = { { "decode", MODEL_DECODE }, { "encode", MODEL_ENCODE } };
-    program programs[2] = { 0 };
-    uint32_t count = r->model->answers ? 2 : 1, made = 0;
-    status result = STATUS_OK;
-    for (; made < count && result == STATUS_OK; made++) {
-        model_mode mode = kinds[made].mode;
-        int64_t tokens = mode == MODEL_ENCODE ? r->model->context : 1;
-        programs[made].shape = (program_shape){ kinds[made].name, TASK_DECODE, r->batch, 0, 1 };
-        result = make_program(r, pinned, &(model_run){ .mode = mode, .batch = r->batch, .context = tokens },
-                              &programs[made]);
-    }
-    return result == STATUS_OK ? plan_programs(r, programs, count, p) : give_up(programs, made, result);
+status compose_predict(const compose_run *r, const compose_choice *pinned, plan *p) {
+    program made = { .shape = { "predict", TASK_DECODE, r->batch, 0, 1 } };
+    TRY(make_program(r, pinned, &(model_run){ .mode = MODEL_PREDICT, .batch = r->batch, .context = 1 },
+                     &made));
+    return plan_programs(r, &made, 1, p);
+}
+
+static status make_rows(const compose_run *r, const compose_choice *pinned, const paged_sizes *sizes,
+                        model_mode mode, int64_t rows, program *p) {
+    paged_sizes own = *sizes;
+    if (own.wanted > rows) own.wanted = rows;
+    model_run of = { .mode = mode, .batch = 1, .context = rows, .paged = &own };
+    p->shape = (program_shape){ mode == MODEL_ROWS ? "rows" : "sources", TASK_DECODE, rows, 0, 1 };
+    return make_program(r, pinned, &of, p);
 }
 
 status compose_rows(const compose_run *r, const compose_choice *pinned, const paged_sizes *sizes,
-                    const int64_t *rows, uint32_t count, plan *p) {
-    program programs[COMPOSE_MOST_ROWS] = { 0 };
+                    const compose_steps *steps, const compose_steps *sources, plan *p) {
+    program programs[2 * COMPOSE_MOST_ROWS] = { 0 };
+    uint32_t made = 0, count = steps->count + sources->count;
     status result = STATUS_OK;
-    uint32_t made = 0;
     for (; made < count && result == STATUS_OK; made++) {
-        paged_sizes own = *sizes;
-        if (own.wanted > rows[made]) own.wanted = rows[made];
-        model_run of = { .mode = MODEL_ROWS, .batch = 1, .context = rows[made], .paged = &own };
-        programs[made].shape = (program_shape){ "rows", TASK_DECODE, rows[made], 0, 1 };
-        result = make_program(r, pinned, &of, &programs[made]);
+        bool reads = made >= steps->count;
+        int64_t rows = reads ? sources->rows[made - steps->count] : steps->rows[made];
+        result = make_rows(r, pinned, sizes, reads ? MODEL_SOURCES : MODEL_ROWS, rows, &programs[made]);
     }
     return result == STATUS_OK ? plan_programs(r, programs, count, p) : give_up(programs, made, result);
 }

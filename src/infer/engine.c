@@ -23,6 +23,7 @@ void engine_close(engine *e) {
     plan_close(&e->plan);
     blocks_close(&e->blocks);
     memory_free(e->table);
+    memory_free(e->sources);
     memory_free(e->numbers);
     memory_free(e->ids);
     memory_free(e->texts);
@@ -37,34 +38,46 @@ uint64_t engine_planned_bytes(const engine *e) { return e->plan.peak_bytes; }
 
 /* ---- the plan ---- */
 
-enum { ROW_NUMBERS = 6 /* arrays of engine_rows */ };
+enum { ROW_NUMBERS = 7 /* arrays of engine_rows */ };
+
+static int64_t blocks_for(int64_t positions) { return (positions + CACHE_BLOCK - 1) / CACHE_BLOCK; }
 
 /* What the engine itself allocates at its start. */
-static uint64_t own_bytes(const engine_sizes *s, int64_t text_blocks) {
+static uint64_t own_bytes(const engine_sizes *s) {
     uint64_t texts = (uint64_t)s->texts;
+    int64_t line = blocks_for(s->text_length) + blocks_for(s->source_length); /* of the tables */
     return sizeof(engine) + blocks_bytes(s->blocks) +
-           texts * ((uint64_t)(text_blocks + 1) * sizeof(int32_t) + sizeof(engine_text)) +
+           texts * ((uint64_t)(line + 1) * sizeof(int32_t) + sizeof(engine_text)) +
            (uint64_t)engine_wanted(s) * sizeof(engine_draw_of) +
-           texts * (uint64_t)(s->text_length + 1) * sizeof(int32_t) +
-           ROW_NUMBERS * (uint64_t)s->rows * sizeof(int32_t);
+           texts * (uint64_t)(s->text_length + 1 + s->source_length) * sizeof(int32_t) +
+           ROW_NUMBERS * (uint64_t)engine_most_rows(s) * sizeof(int32_t);
 }
 
 /* 1, 2, 4, ... up to all of them. */
-static void choose_programs(engine *e, int64_t rows) {
-    e->program_count = 0;
-    for (int64_t n = 1; n < rows && e->program_count + 1 < COMPOSE_MOST_ROWS; n *= 2)
-        e->rows[e->program_count++] = n;
-    e->rows[e->program_count++] = rows;
+static compose_steps choose_programs(int64_t rows) {
+    compose_steps s = { .count = 0 };
+    for (int64_t n = 1; n < rows && s.count + 1 < COMPOSE_MOST_ROWS; n *= 2) s.rows[s.count++] = n;
+    if (rows) s.rows[s.count++] = rows;
+    return s;
 }
 
-static status plan_sizes(engine *e, const engine_sizes *s) {
+/* Behind a source the text begins with one id, so a step has no use for more rows than texts write. */
+static engine_sizes usable(const engine_sizes *wanted) {
+    engine_sizes s = *wanted;
+    if (s.source_length && s.rows > engine_wanted(&s)) s.rows = engine_wanted(&s);
+    return s;
+}
+
+static status plan_sizes(engine *e, const engine_sizes *wanted) {
     const engine_options *o = &e->options;
+    const engine_sizes *s = &e->sizes;
     const device *on = o->on;
     if (!on) TRY(device_find(o->device ? o->device : "auto", &on));
-    e->sizes = *s;
-    e->text_blocks = (s->text_length + CACHE_BLOCK - 1) / CACHE_BLOCK;
+    e->sizes = usable(wanted);
+    e->text_blocks = blocks_for(s->text_length), e->source_blocks = blocks_for(s->source_length);
     paged_sizes sizes = { .texts = s->texts,
                           .text_blocks = e->text_blocks,
+                          .source_blocks = e->source_blocks,
                           .cache_blocks = s->blocks,
                           .wanted = engine_wanted(s),
                           .cache = s->cache,
@@ -73,7 +86,7 @@ static status plan_sizes(engine *e, const engine_sizes *s) {
         .model = &e->folder->model,
         .adapters = e->folder->several.count ? &e->folder->several : NULL,
         .batch = 1,
-        .kept_bytes = s->held_bytes + e->folder->listed_bytes + own_bytes(s, e->text_blocks),
+        .kept_bytes = s->held_bytes + e->folder->listed_bytes + own_bytes(s),
         .lower = { .device = on, .threads = o->threads, .rates = rates_find(RATES_KNOWN, on, o->threads) }
     };
     sample_needs needs = { s->sampling.changes || s->constrained, s->sampling.counts };
@@ -81,10 +94,10 @@ static status plan_sizes(engine *e, const engine_sizes *s) {
     e->sampling_bytes =
         e->mask_at + (s->constrained ? constraint_mask_bytes(e->folder->model.vocabulary) : 0);
     run.buffers[run.buffer_count++] = (plan_buffer){ "sampling", (uint64_t)o->threads * e->sampling_bytes };
-    choose_programs(e, s->rows);
+    e->steps = choose_programs(s->rows), e->source_steps = choose_programs(s->source_length);
     threads_set(o->threads);
     plan_close(&e->plan);
-    return compose_rows(&run, &e->folder->pinned, &sizes, e->rows, e->program_count, &e->plan);
+    return compose_rows(&run, &e->folder->pinned, &sizes, &e->steps, &e->source_steps, &e->plan);
 }
 
 static bool fits(const engine *e) { return !is_limited(e) || e->plan.peak_bytes <= e->options.memory; }
@@ -146,34 +159,42 @@ status engine_plan(engine *e, const engine_sizes *wanted) {
 
 static status allocate(engine *e) {
     const engine_sizes *s = &e->sizes;
-    size_t texts = (size_t)s->texts, rows = (size_t)s->rows;
+    size_t texts = (size_t)s->texts, rows = (size_t)engine_most_rows(s);
+    size_t own = (size_t)(s->text_length + 1), source = (size_t)s->source_length;
     TRY(blocks_open(s->blocks, &e->blocks));
     e->table = memory_new(texts * (size_t)e->text_blocks, sizeof *e->table);
     e->texts = memory_new(texts, sizeof *e->texts);
-    e->ids = memory_new(texts * (size_t)(s->text_length + 1), sizeof *e->ids);
+    e->sources = memory_new(texts * (size_t)e->source_blocks, sizeof *e->sources);
+    e->ids = memory_new(texts * (own + source), sizeof *e->ids);
     e->numbers = memory_new(ROW_NUMBERS * rows, sizeof *e->numbers);
     e->order = memory_new(texts, sizeof *e->order);
     e->draws = memory_new((size_t)engine_wanted(s), sizeof *e->draws);
-    if (!e->table || !e->order || !e->draws || !e->texts || !e->ids || !e->numbers)
+    if (!e->table || !e->sources || !e->order || !e->draws || !e->texts || !e->ids || !e->numbers)
         return status_set(STATUS_FAILED, "no memory for %lld texts", (long long)s->texts);
-    for (size_t t = 0; t < texts; t++) e->texts[t].ids = e->ids + t * (size_t)(s->text_length + 1);
+    for (size_t t = 0; t < texts; t++) {
+        e->texts[t].ids = e->ids + t * (own + source);
+        e->texts[t].source = e->texts[t].ids + own;
+    }
     e->step = (engine_rows){ .tokens = e->numbers,
                              .position = e->numbers + rows,
                              .text = e->numbers + 2 * rows,
                              .slot = e->numbers + 3 * rows,
                              .wanted = e->numbers + 4 * rows,
-                             .adapter = e->numbers + 5 * rows };
+                             .adapter = e->numbers + 5 * rows,
+                             .source_last = e->numbers + 6 * rows };
     return STATUS_OK;
 }
 
 static void find_values(engine *e) {
-    for (uint32_t k = 0; k < e->program_count; k++)
+    for (uint32_t k = 0; k < e->steps.count + e->source_steps.count; k++)
         e->programs[k] = (engine_program){ .tokens = exec_input(e->exec, k, "tokens"),
                                            .position = exec_input(e->exec, k, "position"),
                                            .text = exec_input(e->exec, k, "text"),
                                            .slot = exec_input(e->exec, k, "slot"),
                                            .table = exec_input(e->exec, k, "table"),
                                            .wanted = exec_input(e->exec, k, "wanted"),
+                                           .sources = exec_input(e->exec, k, "sources"),
+                                           .source_last = exec_input(e->exec, k, "source_last"),
                                            .adapter = exec_input(e->exec, k, "adapter"),
                                            .logits = exec_output(e->exec, k, "logits"),
                                            .hidden = exec_output(e->exec, k, "hidden") };

@@ -17,6 +17,10 @@
  * (infer/lookup.h) and stand in a step beside the last of its ids; of what is drawn then, as many tokens
  * count as were guessed.
  *
+ * A model that answers reads the text of a request first, its source, at once: a source is not cut into
+ * steps. Several that fit into a step are read side by side, and between two such steps texts that write get
+ * one of theirs. A source has blocks of its own, which nobody shares; the text of the engine is the answer.
+ *
  * In this order: engine_open, engine_plan, engine_start; then texts and steps; engine_close in any case. */
 #pragma once
 
@@ -38,9 +42,10 @@ typedef struct {
 typedef struct {
     int64_t texts;         /* at once, at most */
     int64_t text_length;   /* positions of one, at most */
-    int64_t rows;          /* of a step, at most */
+    int64_t source_length; /* ids of a source, at most; 0: the model has none */
+    int64_t rows;          /* of a step, at most; steps that read sources have room for the longest */
     int64_t blocks;        /* of the cache, at most; but room for */
-    int64_t least_texts;   /* so many of the full length */
+    int64_t least_texts;   /* so many of the full length, with their sources */
     int64_t window;        /* of the model: set by the plan */
     bool exact;            /* texts and rows as they are, or not at all */
     dtype cache;           /* type of keys and values */
@@ -58,9 +63,9 @@ void engine_close(engine *e);
 /* Blocks that a text has at once, at most: of `count` ids, to become `most`, the last of which is not read.
  * All of them, or where all layers have windows those of a window and of what a step adds. */
 int64_t engine_sizes_blocks(const engine_sizes *s, int64_t count, int64_t most);
-static inline int64_t engine_sizes_longest(const engine_sizes *s) { /* one of the full length */
-    return engine_sizes_blocks(s, s->text_length, s->text_length + 1);
-}
+/* Of a source. */
+int64_t engine_source_blocks(int64_t count);
+int64_t engine_sizes_longest(const engine_sizes *s); /* of a text of the full length and its source */
 
 /* The most of what `wanted` asks for that the budget has room for: rows and texts are halved and blocks left
  * away until it fits. STATUS_NO_FIT with the numbers where not even one text, or least_texts, does. */
@@ -77,9 +82,11 @@ status engine_measure(const engine *e, exec_measured *out);
 /* ---- texts ---- */
 
 typedef struct {
-    const int32_t *ids; /* the prompt; copied */
-    int64_t count;      /* at least 1 */
-    int64_t tokens;     /* to add, at least 1; count + tokens <= text_length + 1: the last one is not read */
+    const int32_t *ids;    /* the prompt; copied */
+    int64_t count;         /* at least 1 */
+    const int32_t *source; /* of a model that answers: what is answered; copied */
+    int64_t source_count;  /* from 1 to source_length */
+    int64_t tokens; /* to add, at least 1; count + tokens <= text_length + 1: the last one is not read */
     const sample_options *sample;
     constraint *constraint; /* which tokens may come; lent, begun, and kept up to date; NULL: any */
     pooled *pooled;  /* lent, begun: no token is drawn, and the text becomes this vector. `tokens` is 1 */
@@ -96,8 +103,9 @@ engine_room(const engine *e); /* the number that the next text gets, below sizes
 /* The text's number; ENGINE_NONE: there is no room for it now. */
 int32_t engine_begin(engine *e, const engine_request *r);
 bool engine_ever(const engine *e, const engine_request *r); /* would there be, if it were alone */
-/* Instead of begin: text `number`, which has ended and was not left, goes on as r. What its ids begin with as
- * before is not computed again; returns how many, ENGINE_NONE where there is no room. */
+/* Instead of begin: text `number`, which has ended and was not left, goes on as r, which has no source. What
+ * its ids begin with as before is not computed again; returns how many, ENGINE_NONE where there is no room.
+ */
 int64_t engine_again(engine *e, int32_t number, const engine_request *r);
 /* Ends a text between steps or within `drew`; its blocks are free for others once it is left. */
 void engine_end(engine *e, int32_t number);

@@ -44,6 +44,10 @@ static int64_t behind(const engine_sizes *s, int64_t position) {
     return s->window && position >= s->window ? (position - s->window + 1) / CACHE_BLOCK : 0;
 }
 
+int64_t engine_sizes_longest(const engine_sizes *s) {
+    return engine_sizes_blocks(s, s->text_length, s->text_length + 1) + engine_source_blocks(s->source_length);
+}
+
 bool engine_stays(const engine_sizes *s, int64_t most) { return !behind(s, most - 1); }
 
 /* ---- who pays ---- */
@@ -168,12 +172,13 @@ bool engine_reserve(engine *e, int32_t number, int64_t most) {
     int64_t from = larger(x.first, t->blocks), cost = -(smaller(x.first, t->blocks) - t->first);
     int64_t more = larger(engine_needs(&e->sizes, &x) - (n - x.first), 0);
     for (int64_t i = from; i < n; i++) cost += price(&e->blocks.all[line[i]], t->stays);
-    if (more + cost > spare(e)) return false;
+    if (more + cost + engine_source_needs(t) > spare(e)) return false;
     t->floor = done;
     give_front(e, number, x.first);
     renew(e, number, t->blocks, smaller(from, n));
     while (t->blocks < n) adopt(e, number, line[t->blocks], t->blocks >= from);
     t->first = x.first;
+    engine_source_take(e, number);
     e->promised += more - t->promised, t->promised = more;
     return true;
 }
@@ -237,6 +242,7 @@ static bool is_certain(const engine_text *t, const engine *e) {
 static void put_back(engine *e, int32_t number) {
     engine_text *t = &e->texts[number];
     engine_give_back(e, number, 0);
+    engine_source_give(e, number);
     if (t->done > t->reached) t->reached = t->done;
     t->waits = true, t->done = t->floor = 0, t->chain = 0;
     e->stats.put_back++;

@@ -22,6 +22,10 @@ typedef struct {
     int64_t first, blocks, promised;
     int64_t floor; /* no row of this step, or the next one, is before this position */
     bool stays;    /* it keeps all its blocks to its end: no row stands so far behind its beginning */
+    int32_t *source;       /* room for source_length */
+    int64_t source_count;  /* 0: none */
+    int64_t source_blocks; /* that it has: all, or none where it has to be read again */
+    bool source_read;
     uint64_t chain, owner;
     bool shares;
     bool scores;    /* ids of its prompt are told: */
@@ -38,7 +42,7 @@ typedef struct {
 
 /* Values of a program that the host writes and reads. */
 typedef struct {
-    exec_value tokens, position, text, slot, table, wanted, adapter, logits, hidden;
+    exec_value tokens, position, text, slot, table, wanted, sources, source_last, adapter, logits, hidden;
 } engine_program;
 
 /* What is drawn from logits of the step. */
@@ -49,28 +53,30 @@ typedef struct {
 
 /* What a step hands in, by row. */
 typedef struct {
-    int32_t *tokens, *position, *text, *slot, *wanted, *adapter;
+    int32_t *tokens, *position, *text, *slot, *wanted, *adapter, *source_last;
     int64_t count, drawn; /* rows; those of them that a token is drawn from, in `wanted` */
+    bool reads;           /* they are of sources */
 } engine_rows;
 
 struct engine {
     engine_options options;
     const model_folder *folder;
     engine_sizes sizes;
-    int64_t rows[COMPOSE_MOST_ROWS]; /* of the programs */
-    uint32_t program_count;
-    int64_t text_blocks; /* of a line of the table */
+    compose_steps steps, source_steps;  /* the programs: these, and behind them those that read sources */
+    int64_t text_blocks, source_blocks; /* of a line of the table of answers, and of that of sources */
     plan plan;
     exec *exec;
-    engine_program programs[COMPOSE_MOST_ROWS];
+    engine_program programs[2 * COMPOSE_MOST_ROWS];
     blocks blocks;
     int32_t *table;   /* (texts, text_blocks) */
+    int32_t *sources; /* (texts, source_blocks) */
     int32_t *numbers; /* that the arrays of `step` are parts of */
-    int32_t *ids;     /* of all texts */
+    int32_t *ids;     /* of all texts, and of their sources */
     engine_text *texts;
     int32_t *order; /* those that are used, as they came */
     int64_t order_count;
     engine_rows step;
+    bool read_before;                 /* the step before it read sources */
     engine_draw_of *draws;            /* by the place of logits */
     const sample_drawn *handed;       /* out, in `drew` */
     char *sampling;                   /* of each thread: */
@@ -79,6 +85,11 @@ struct engine {
     double share;                     /* of the tokens that they might have, that texts got of late */
     engine_stats stats;               /* what is counted; what there is now is looked up */
 };
+
+/* Rows of a step of any kind, at most. */
+static inline int64_t engine_most_rows(const engine_sizes *s) {
+    return s->rows > s->source_length ? s->rows : s->source_length;
+}
 
 /* Rows that logits are made of, at most. */
 static inline int64_t engine_wanted(const engine_sizes *s) { return s->texts * (1 + s->guesses); }
@@ -121,4 +132,18 @@ bool engine_make_room(engine *e, int32_t number);
 bool engine_bring_back(engine *e);
 static inline int32_t *engine_line(const engine *e, int32_t number) {
     return e->table + number * e->text_blocks;
+}
+
+/* ---- engine_sources.c ---- */
+
+/* Blocks for its source that it does not have. */
+int64_t engine_source_needs(const engine_text *t);
+void engine_source_take(engine *e, int32_t number); /* so many; they must be left */
+void engine_source_give(engine *e, int32_t number); /* all of them */
+/* Rows of sources that are to be read, of one or more; false: there are none. */
+bool engine_source_gather(engine *e);
+/* It has a source that is not read. */
+static inline bool engine_source_waits(const engine_text *t) { return t->source_count && !t->source_read; }
+static inline int32_t *engine_source_line(const engine *e, int32_t number) {
+    return e->sources + number * e->source_blocks;
 }

@@ -28,12 +28,15 @@ static void add_row(engine *e, int32_t number, int64_t position) {
     s->tokens[s->count] = t->ids[position];
     s->position[s->count] = (int32_t)position;
     s->text[s->count] = number, s->adapter[s->count] = t->adapter;
+    s->source_last[s->count] = (int32_t)t->source_count - 1;
     s->slot[s->count] = block * CACHE_BLOCK + (int32_t)(position % CACHE_BLOCK);
     if (is_wanted(t, position)) s->wanted[s->drawn++] = (int32_t)s->count;
     s->count++;
 }
 
-static bool takes_part(const engine_text *t) { return t->going && !t->paused && !t->waits; }
+static bool takes_part(const engine_text *t) {
+    return t->going && !t->paused && !t->waits && !engine_source_waits(t);
+}
 
 /* Rows that were in the cache before what they tell was: they stand in a step once more, and write what is
  * there. */
@@ -100,23 +103,35 @@ static void add_guesses(engine *e) {
     }
 }
 
-static void gather(engine *e) {
-    e->step.count = e->step.drawn = 0;
-    engine_bring_back(e);
+static void gather_texts(engine *e) {
     add_last_ids(e);
     add_prompts(e);
     if (e->sizes.guesses) add_guesses(e);
 }
 
+/* Sources and texts take turns where there are both. */
+static void gather(engine *e) {
+    bool texts_first = e->read_before;
+    e->step.count = e->step.drawn = 0;
+    engine_bring_back(e);
+    if (texts_first) gather_texts(e);
+    e->step.reads = !e->step.count && engine_source_gather(e);
+    if (!texts_first && !e->step.count) gather_texts(e);
+    e->read_before = e->step.reads;
+}
+
 /* The smallest program that holds the rows; those beyond stand nowhere. */
 static uint32_t fill_up(engine *e) {
     engine_rows *s = &e->step;
+    const compose_steps *steps = s->reads ? &e->source_steps : &e->steps;
     uint32_t k = 0;
-    while (e->rows[k] < s->count) k++;
-    for (int64_t i = s->count; i < e->rows[k]; i++)
-        s->tokens[i] = s->text[i] = 0, s->position[i] = s->slot[i] = s->adapter[i] = -1;
-    for (int64_t i = s->drawn; i < engine_wanted(&e->sizes) && i < e->rows[k]; i++) s->wanted[i] = 0;
-    return k;
+    while (steps->rows[k] < s->count) k++;
+    for (int64_t i = s->count; i < steps->rows[k]; i++) {
+        s->tokens[i] = s->text[i] = 0;
+        s->position[i] = s->slot[i] = s->adapter[i] = s->source_last[i] = -1;
+    }
+    for (int64_t i = s->drawn; i < engine_wanted(&e->sizes) && i < steps->rows[k]; i++) s->wanted[i] = 0;
+    return s->reads ? e->steps.count + k : k;
 }
 
 bool engine_gather(engine *e, uint32_t *k) {
@@ -137,8 +152,12 @@ static status run(engine *e, uint32_t k) {
     TRY(exec_write(e->exec, &p->position, 0, s->position, p->position.bytes));
     TRY(exec_write(e->exec, &p->text, 0, s->text, p->text.bytes));
     TRY(exec_write(e->exec, &p->slot, 0, s->slot, p->slot.bytes));
-    TRY(exec_write(e->exec, &p->table, 0, e->table, p->table.bytes));
-    TRY(exec_write(e->exec, &p->wanted, 0, s->wanted, p->wanted.bytes));
+    if (p->table.bytes) TRY(exec_write(e->exec, &p->table, 0, e->table, p->table.bytes));
+    if (p->wanted.bytes) TRY(exec_write(e->exec, &p->wanted, 0, s->wanted, p->wanted.bytes));
+    if (p->sources.bytes) {
+        TRY(exec_write(e->exec, &p->sources, 0, e->sources, p->sources.bytes));
+        TRY(exec_write(e->exec, &p->source_last, 0, s->source_last, p->source_last.bytes));
+    }
     if (p->adapter.bytes) TRY(exec_write(e->exec, &p->adapter, 0, s->adapter, p->adapter.bytes));
     exec_run(e->exec, k);
     return STATUS_OK;
@@ -228,6 +247,7 @@ static status pool_all(engine *e, uint32_t k) {
 
 status engine_compute(engine *e, uint32_t k) {
     TRY(run(e, k));
+    if (e->step.reads) return STATUS_OK;
     if (e->sizes.pools) TRY(pool_all(e, k));
     return draw_all(e, k);
 }
@@ -330,6 +350,7 @@ static void give_fronts(engine *e) {
 }
 
 status engine_draw(engine *e, uint32_t k, engine_drew drew) {
+    if (e->step.reads) return STATUS_OK;
     if (e->sizes.pools) TRY(hand_pooled(e, drew));
     for (int64_t i = 0; i < e->step.drawn; i++) {
         int64_t row = e->step.wanted[i];

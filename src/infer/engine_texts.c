@@ -6,11 +6,14 @@
 #include "ops/cache_write/cache_write.h"
 
 static bool is_for(const engine *e, const engine_request *r) {
-    return r->count + r->tokens <= e->sizes.text_length + 1;
+    bool sourced = e->sizes.source_length ? r->source_count > 0 : !r->source_count;
+    return sourced && r->source_count <= e->sizes.source_length &&
+           r->count + r->tokens <= e->sizes.text_length + 1;
 }
 
 bool engine_ever(const engine *e, const engine_request *r) {
-    return is_for(e, r) && engine_sizes_blocks(&e->sizes, r->count, r->count + r->tokens) <= e->sizes.blocks;
+    int64_t own = engine_sizes_blocks(&e->sizes, r->count, r->count + r->tokens);
+    return is_for(e, r) && own + engine_source_blocks(r->source_count) <= e->sizes.blocks;
 }
 
 /* Ids that there must be room for before it begins. */
@@ -26,6 +29,8 @@ static uint64_t owner_of(const engine_request *r) { return r->group | (uint64_t)
 static void set_up(engine *e, int32_t number, const engine_request *r) {
     engine_text *t = &e->texts[number];
     memcpy(t->ids, r->ids, (size_t)r->count * sizeof *t->ids);
+    if (r->source_count) memcpy(t->source, r->source, (size_t)r->source_count * sizeof *t->source);
+    t->source_count = r->source_count, t->source_blocks = 0, t->source_read = false;
     t->count = t->prompt = r->count, t->most = r->count + r->tokens;
     engine_set_stays(e, number, engine_stays(&e->sizes, t->most));
     t->shares = r->group != ENGINE_ALONE, t->owner = owner_of(r), t->adapter = r->adapter - 1;
@@ -40,7 +45,7 @@ static void start(engine *e, int32_t number) {
     engine_text *t = &e->texts[number];
     t->used = t->going = true, t->paused = t->waits = false;
     e->order[e->order_count++] = number;
-    e->stats.begun++, e->stats.prompt_tokens += (uint64_t)t->count;
+    e->stats.begun++, e->stats.prompt_tokens += (uint64_t)(t->source_count ? t->source_count : t->count);
 }
 
 /* It is no more among those that came. */
@@ -115,7 +120,7 @@ int64_t engine_again(engine *e, int32_t number, const engine_request *r) {
     engine_stretch x = { keep ? t->first : 0, same, r->count, admitted(e, r) };
     int64_t more = engine_needs(&e->sizes, &x) - (keep - x.first) +
                    engine_more_for(e, number, keep, engine_stays(&e->sizes, r->count + r->tokens));
-    if (!is_for(e, r) || more > engine_left_behind(e, number, keep)) return ENGINE_NONE;
+    if (r->source_count || !is_for(e, r) || more > engine_left_behind(e, number, keep)) return ENGINE_NONE;
     leave_order(e, number);
     engine_give_back(e, number, keep);
     if (same % CACHE_BLOCK) blocks_forget(&e->blocks, engine_line(e, number)[keep - 1]);
@@ -150,6 +155,7 @@ void engine_leave(engine *e, int32_t number) {
     if (!t->pooled) learn(e, t);
     leave_order(e, number);
     engine_give_back(e, number, 0);
+    engine_source_give(e, number);
     t->used = t->going = t->waits = false;
 }
 

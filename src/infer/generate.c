@@ -38,6 +38,8 @@ static status check_prompt(const generation *g, uint32_t i) {
     char which[32] = "the prompt";
     if (g->options->next) snprintf(which, sizeof which, "the conversation");
     if (g->prompt_count > 1) snprintf(which, sizeof which, "prompt %u", i + 1);
+    if (g->model->answers && !p->count)
+        return status_set(STATUS_INVALID, "%s has no tokens: there is nothing to answer", which);
     if (g->model->answers && p->count > context)
         return status_set(STATUS_INVALID, "%s has %lld tokens, and the model reads %lld", which,
                           (long long)p->count, (long long)context);
@@ -158,7 +160,7 @@ static status run(generation *g, model_folder *f) {
     g->model = &f->model, g->context = families_context(&f->config);
     TRY(choose_language(g));
     if (families_learns_positions(&f->config)) TRY(trained_context(o->directory, &g->result->learned));
-    TRY(f->model.answers ? generate_answers(g, f) : generate_rows(g, f));
+    TRY(generate_rows(g, f));
     g->result->resident_peak_bytes = device_resident_peak();
     return STATUS_OK;
 }

@@ -1,13 +1,10 @@
-/* Continues texts with a trained model: one token of each at a time over caches of keys and values, all of it
- * planned before anything is allocated.
+/* Continues texts with a trained model, side by side in the steps of an engine (infer/engine.h), all of it
+ * planned before anything is allocated. What is drawn for a text depends on its prompt, the options and the
+ * seed, never on its neighbours or on how many there are at once: a smaller budget gives fewer at once and
+ * the same texts.
  *
- * Texts are decoded side by side, all at the same position: one whose prompt is over goes on with what was
- * drawn for it while a longer prompt is still being read, so nothing is padded. What is drawn for a text
- * depends on its prompt, the options and the seed, never on its neighbours or on how many there are at once:
- * a smaller budget gives fewer at once and the same texts.
- *
- * A model that answers texts reads the prompts first, all of them side by side, and once; what is added are
- * the tokens of an answer, behind the one that answers begin with. */
+ * A model that answers texts reads a prompt first, as a whole and once; what is added are the tokens of an
+ * answer, behind the one that answers begin with. */
 #pragma once
 
 #include "chain/compose.h"

@@ -1,5 +1,4 @@
-/* What the two ways of generating share: texts of rows that go on (generate_rows.c), and answers of a model
- * that reads a whole text before (generate_answers.c). */
+/* What generating (generate.c) and its steps (generate_rows.c) share. */
 #pragma once
 
 #include "infer/generate.h"
@@ -47,6 +46,5 @@ status generate_begin_text(generation *g, int32_t place, uint32_t number, const 
 status generate_take(void *row, int32_t id, bool *over);
 status generate_end_text(row *x, generate_end how);
 
-/* The two ways, from a model whose files are known to the last token. */
+/* The steps, from a model whose files are known. */
 status generate_rows(generation *g, const model_folder *f);
-status generate_answers(generation *g, const model_folder *f);

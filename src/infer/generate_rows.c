@@ -1,4 +1,4 @@
-/* Texts that go on: rows of the engine's steps, as many side by side as there are prompts. */
+/* Texts that go on, and answers: rows of the engine's steps, as many side by side as there are prompts. */
 #include <string.h>
 
 #include "base/clock.h"
@@ -7,29 +7,37 @@
 
 enum { MOST_ROWS = 256 /* of a step */ };
 
+/* Ids that the engine's text begins with: those of the prompt, or the one that an answer to it begins behind.
+ */
+static int64_t begins_with(const generation *g, const prompt *p) { return g->model->answers ? 1 : p->count; }
+
 /* Tokens that are added to a prompt, at most. */
 static int64_t tokens_for(const generation *g, const prompt *p) {
-    int64_t left = g->context - p->count;
+    int64_t left = g->context - begins_with(g, p);
     return g->options->tokens < left ? g->options->tokens : left;
 }
 
 /* As many texts side by side as there are prompts, and rows as they have ids; fewer where they don't fit. */
 static engine_sizes sizes_of(const generation *g, dtype cache) {
     const generate_options *o = g->options;
-    int64_t longest = o->next ? g->context : 1, rows = o->next ? MOST_ROWS : g->prompt_count;
+    int64_t longest = o->next ? g->context : 1, rows = o->next ? MOST_ROWS : g->prompt_count, source = 0;
     for (uint32_t i = 0; i < o->prompt_count; i++) {
-        int64_t length = g->prompts[i].count + tokens_for(g, &g->prompts[i]);
+        const prompt *p = &g->prompts[i];
+        int64_t length = begins_with(g, p) + tokens_for(g, p);
         longest = length > longest ? length : longest;
-        rows += g->prompts[i].count;
+        if (g->model->answers) source = p->count > source ? p->count : source;
+        rows += begins_with(g, p);
     }
-    return (engine_sizes){ .texts =
-                               g->prompt_count < MODEL_MOST_DECODED ? g->prompt_count : MODEL_MOST_DECODED,
-                           .text_length = longest,
-                           .rows = rows < MOST_ROWS ? rows : MOST_ROWS,
-                           .least_texts = 1,
-                           .cache = cache,
-                           .sampling = sample_needs_of(&o->sample),
-                           .held_bytes = generate_held(g) };
+    return (engine_sizes){
+        .texts = g->prompt_count < MODEL_MOST_DECODED ? g->prompt_count : MODEL_MOST_DECODED,
+        .text_length = longest,
+        .source_length = source,
+        .rows = rows < MOST_ROWS ? rows : MOST_ROWS,
+        .least_texts = 1,
+        .cache = cache,
+        .sampling = sample_needs_of(&o->sample),
+        .held_bytes = generate_held(g)
+    };
 }
 
 static status make_plan(generation *g, engine *e, dtype cache) {
@@ -44,16 +52,25 @@ static status make_plan(generation *g, engine *e, dtype cache) {
 
 static engine_request request_of(generation *g, uint32_t number, int32_t place) {
     const prompt *p = &g->prompts[number];
-    return (engine_request){ .ids = p->ids,
-                             .count = p->count,
-                             .tokens = tokens_for(g, p),
-                             .sample = &g->options->sample,
-                             .context = &g->rows[place] };
+    engine_request r = { .ids = p->ids,
+                         .count = p->count,
+                         .tokens = tokens_for(g, p),
+                         .sample = &g->options->sample,
+                         .context = &g->rows[place] };
+    if (g->model->answers)
+        r.source = p->ids, r.source_count = p->count, r.ids = &g->model->start, r.count = 1;
+    return r;
+}
+
+/* What the language is to know of a prompt before what comes behind it: nothing where that is an answer. */
+static const prompt *before(const generation *g, uint32_t number) {
+    static const prompt none = { 0 };
+    return g->model->answers ? &none : &g->prompts[number];
 }
 
 /* Nothing is to be added: only what the text has to say at its end. */
 static status pass_by(generation *g, uint32_t number) {
-    TRY(generate_begin_text(g, 0, number, &g->prompts[number]));
+    TRY(generate_begin_text(g, 0, number, before(g, number)));
     return generate_end_text(&g->rows[0], GENERATE_LENGTH);
 }
 
@@ -74,7 +91,7 @@ static status begin_texts(generation *g, engine *e, uint32_t *next) {
         if (place == ENGINE_NONE) return STATUS_OK;
         engine_request r = request_of(g, *next, place);
         if (engine_begin(e, &r) == ENGINE_NONE) return STATUS_OK;
-        TRY(generate_begin_text(g, place, *next, &g->prompts[*next]));
+        TRY(generate_begin_text(g, place, *next, before(g, *next)));
     }
     return STATUS_OK;
 }
@@ -147,6 +164,10 @@ static status run(generation *g, engine *e, dtype cache) {
 status generate_rows(generation *g, const model_folder *f) {
     const generate_options *o = g->options;
     engine *e;
+    if (f->model.answers && o->next)
+        return status_set(STATUS_INVALID,
+                          "%s (%s) answers one text and knows no conversation; give it prompts",
+                          f->model.name, f->model.family);
     status result = engine_open(
         &(engine_options){ .device = o->device, .threads = o->threads, .memory = o->memory }, f, &e);
     if (result == STATUS_OK) result = run(g, e, f->products);

@@ -6,7 +6,6 @@
 
 #include "base/text.h"
 #include "models/check.h"
-#include "models/decoding.h"
 #include "models/head.h"
 #include "models/paged.h"
 #include "ops/add/add.h"
@@ -92,7 +91,7 @@ typedef struct {
     const decoder_config *c;
     graph *g;
     model_mode mode;
-    tensor_id key, position, segments; /* 0: not needed */
+    tensor_id key, position, segments; /* 0: not needed; position: of rows */
     paged_inputs rows;                 /* of MODEL_ROWS, */
     const paged_sizes *paged;          /* and its caches */
     tensor_id far, near;               /* angles of layers without and with a window; 0: not made yet */
@@ -208,14 +207,10 @@ static projected project(builder *b, int64_t layer, tensor_id x) {
 
 static tensor_id attend_cached(builder *b, int64_t layer, const projected *p, const attention_attributes *a) {
     int64_t width = b->c->heads * b->c->head_size, kv_width = b->c->kv_heads * b->c->head_size;
-    decoding_inputs in = { .q = { p->q, 0, width },
-                           .k = { p->k, 0, kv_width },
-                           .v = { p->v, 0, kv_width },
-                           .position = b->position,
-                           .layer = layer,
-                           .context = b->c->context };
-    if (b->mode == MODEL_ROWS) return paged_attend(b->g, &b->rows, b->paged, &in, a);
-    return decoding_attend(b->g, &in, a);
+    paged_layer in = {
+        .q = { p->q, 0, width }, .k = { p->k, 0, kv_width }, .v = { p->v, 0, kv_width }, .layer = layer
+    };
+    return paged_attend(b->g, &b->rows, b->paged, &in, a);
 }
 
 static tensor_id attend(builder *b, int64_t layer, tensor_id x) {
@@ -332,7 +327,6 @@ static void build(const model *m, graph *g, const model_run *run, model_ports *p
     shape table = SHAPE(c->vocabulary, c->channels);
     tensor_id tokens = model_input(g, "tokens", SHAPE(run->batch, run->context), DTYPE_I32);
     if (random) b.key = model_input(g, "key", SHAPE(4), DTYPE_I32);
-    if (run->mode == MODEL_DECODE) b.position = model_input(g, "position", SHAPE(1), DTYPE_I32);
     b.rows = paged_open(g, run);
     if (run->mode == MODEL_ROWS) b.position = b.rows.position;
     b.segments = model_segments(m, g, run);

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "models/decoding.h"
 #include "models/head.h"
 #include "models/paged.h"
 #include "ops/add/add.h"
@@ -22,10 +21,10 @@ typedef struct {
     const gpt2_config *c;
     graph *g;
     model_mode mode;
-    tensor_id key, position, segments; /* 0: not needed */
-    paged_inputs rows;                 /* of MODEL_ROWS, */
-    const paged_sizes *paged;          /* and its caches */
-    int32_t stream;                    /* of the next random node */
+    tensor_id key, segments;  /* 0: not needed */
+    paged_inputs rows;        /* of MODEL_ROWS, */
+    const paged_sizes *paged; /* and its caches */
+    int32_t stream;           /* of the next random node */
 } builder;
 
 static tensor_id parameter(builder *b, int64_t layer, const char *suffix, shape s) {
@@ -64,14 +63,11 @@ static tensor_id norm(builder *b, int64_t layer, const char *name, tensor_id x) 
 
 static tensor_id attend_cached(builder *b, int64_t layer, tensor_id qkv, const attention_attributes *a) {
     int64_t channels = b->c->channels;
-    decoding_inputs in = { .q = { qkv, 0, channels },
-                           .k = { qkv, channels, channels },
-                           .v = { qkv, 2 * channels, channels },
-                           .position = b->position,
-                           .layer = layer,
-                           .context = b->c->context };
-    if (b->mode == MODEL_ROWS) return paged_attend(b->g, &b->rows, b->paged, &in, a);
-    return decoding_attend(b->g, &in, a);
+    paged_layer in = { .q = { qkv, 0, channels },
+                       .k = { qkv, channels, channels },
+                       .v = { qkv, 2 * channels, channels },
+                       .layer = layer };
+    return paged_attend(b->g, &b->rows, b->paged, &in, a);
 }
 
 static tensor_id attend(builder *b, int64_t layer, tensor_id x) {
@@ -108,7 +104,7 @@ static tensor_id block(builder *b, int64_t layer, tensor_id x) {
 
 /* Positions go from 0 to the end of the sample, but where each document of it has its own. */
 static tensor_id embed(builder *b, tensor_id x, tensor_id wpe, tensor_id positions) {
-    if (!positions) return add_positions_apply(b->g, x, wpe, b->position);
+    if (!positions) return add_positions_apply(b->g, x, wpe, 0);
     return add_apply(b->g, x, embedding_apply(b->g, positions, wpe));
 }
 
@@ -127,7 +123,6 @@ static void build(const model *m, graph *g, const model_run *run, model_ports *p
                   (c->dropout_embedding > 0 || c->dropout_attention > 0 || c->dropout_residual > 0);
     tensor_id tokens = model_input(g, "tokens", SHAPE(run->batch, run->context), DTYPE_I32);
     if (random) b.key = model_input(g, "key", SHAPE(4), DTYPE_I32);
-    if (run->mode == MODEL_DECODE) b.position = model_input(g, "position", SHAPE(1), DTYPE_I32);
     b.segments = model_segments(m, g, run);
     b.rows = paged_open(g, run);
     tensor_id positions = run->mode == MODEL_ROWS ? paged_positions(g, &b.rows) : model_positions(m, g, run);

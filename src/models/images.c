@@ -74,8 +74,8 @@ tensor_id images_convolve(graph *g, tensor_id x, const images_convolution *c) {
 
 void images_finish(graph *g, tensor_id logits, const model_run *run, model_ports *ports) {
     *ports = (model_ports){ .logits = logits };
-    if (run->mode == MODEL_DECODE) {
-        graph_fail(g, "a model of images decodes no tokens");
+    if (model_mode_continues(run->mode)) {
+        graph_fail(g, "a model of images continues no text");
         return;
     }
     tensor_id labels = model_input(g, "labels", SHAPE(run->batch), DTYPE_I32);

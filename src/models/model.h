@@ -2,10 +2,9 @@
  * sharding and devices are unknown here.
  *
  * Names that the trainer knows: the fields of a sample (below), "loss_scale" (1) f32: the reciprocal of the
- * number of counted labels of the whole batch, "key" (4) i32: philox_key, where something is random,
- * "position" (1) i32: place of the first token when decoding; results "loss" (1) f32, summed over calls.
- * With a head of classes, programs of validation keep the number of samples whose class they tell right as
- * "hits", and "logits". */
+ * number of counted labels of the whole batch, "key" (4) i32: philox_key, where something is random;
+ * results "loss" (1) f32, summed over calls. With a head of classes, programs of validation keep the number
+ * of samples whose class they tell right as "hits", and "logits". */
 #pragma once
 
 #include "ir/graph.h"
@@ -14,20 +13,19 @@
 typedef enum {
     MODEL_TRAIN,    /* loss, with dropout */
     MODEL_EVALUATE, /* loss, without */
-    MODEL_DECODE,   /* logits of `context` new tokens of each sample, with caches of model.context positions;
-                       all samples stand at the same position */
+    MODEL_PREDICT,  /* outputs of whole samples, without a loss: of networks that are built through the API */
     MODEL_ROWS,     /* logits of some of `context` rows, which are tokens of any texts, with their caches in
                        blocks (models/paged.h); batch is 1 */
-    MODEL_ENCODE    /* of a model that answers: the texts, once, for MODEL_DECODE; "position" is 0 */
+    MODEL_SOURCES   /* of a model that answers: `context` rows of texts that are read for MODEL_ROWS */
 } model_mode;
 
 /* A text goes on from what is in its cache. */
-static inline bool model_mode_continues(model_mode m) { return m == MODEL_DECODE || m == MODEL_ROWS; }
+static inline bool model_mode_continues(model_mode m) { return m == MODEL_ROWS; }
 
 typedef struct {
     model_mode mode;
     int64_t batch, context;
-    const struct paged_sizes *paged; /* of MODEL_ROWS */
+    const struct paged_sizes *paged; /* of MODEL_ROWS and MODEL_SOURCES */
 } model_run;
 
 typedef struct {
@@ -48,7 +46,7 @@ typedef struct {
     uint32_t stream;       /* of the random numbers: one per parameter */
 } model_initial;
 
-enum { MODEL_MAX_FIELDS = 8, MODEL_MOST_DECODED = 64 /* samples that are decoded at once */ };
+enum { MODEL_MAX_FIELDS = 8, MODEL_MOST_DECODED = 64 /* texts that generating continues at once */ };
 
 /* What a model of texts ends in. */
 typedef enum {

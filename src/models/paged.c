@@ -7,14 +7,22 @@
 #include "ops/reshape/reshape.h"
 
 paged_inputs paged_open(graph *g, const model_run *run) {
-    if (run->mode != MODEL_ROWS) return (paged_inputs){ 0 };
+    paged_inputs in = { 0 };
+    if (run->mode != MODEL_ROWS && run->mode != MODEL_SOURCES) return in;
     const paged_sizes *s = run->paged;
     shape rows = SHAPE(run->context);
-    return (paged_inputs){ .position = model_input(g, "position", rows, DTYPE_I32),
-                           .text = model_input(g, "text", rows, DTYPE_I32),
-                           .slot = model_input(g, "slot", rows, DTYPE_I32),
-                           .table = model_input(g, "table", SHAPE(s->texts, s->text_blocks), DTYPE_I32),
-                           .wanted = model_input(g, "wanted", SHAPE(s->wanted), DTYPE_I32) };
+    in.position = model_input(g, "position", rows, DTYPE_I32);
+    in.text = model_input(g, "text", rows, DTYPE_I32);
+    in.slot = model_input(g, "slot", rows, DTYPE_I32);
+    if (run->mode == MODEL_ROWS) {
+        in.table = model_input(g, "table", SHAPE(s->texts, s->text_blocks), DTYPE_I32);
+        in.wanted = model_input(g, "wanted", SHAPE(s->wanted), DTYPE_I32);
+    }
+    if (s->source_blocks) {
+        in.sources = model_input(g, "sources", SHAPE(s->texts, s->source_blocks), DTYPE_I32);
+        in.source_last = model_input(g, "source_last", rows, DTYPE_I32);
+    }
+    return in;
 }
 
 tensor_id paged_positions(graph *g, const paged_inputs *rows) {
@@ -26,42 +34,64 @@ static tensor_id state(graph *g, const char *name, shape s, dtype type) {
         g, &(graph_source){ .name = name, .shape = s, .dtype = (uint8_t)type, .role = ROLE_CACHE });
 }
 
-/* The cache of keys or values with what is new in it. */
-static cache_tensors written(graph *g, const paged_inputs *rows, const paged_sizes *sizes,
-                             const decoding_part *part, int64_t layer, cache_write_attributes at) {
+/* The cache of keys or values as the program finds it. */
+static cache_tensors found(graph *g, const paged_sizes *sizes, int64_t layer,
+                           const cache_write_attributes *at) {
     char name[64], scales[80];
     cache_tensors to = { 0 };
-    at.column = (int32_t)part->column;
-    snprintf(name, sizeof name, "cache.%lld.%s", (long long)layer, at.keys ? "k" : "v");
+    snprintf(name, sizeof name, "cache.%lld.%s", (long long)layer, at->keys ? "k" : "v");
     snprintf(scales, sizeof scales, "%s.scales", name);
-    to.cache = state(g, name, cache_write_shape(&at, sizes->cache_blocks), sizes->cache);
+    to.cache = state(g, name, cache_write_shape(at, sizes->cache_blocks), sizes->cache);
     if (sizes->cache == DTYPE_I8)
-        to.scales = state(g, scales, cache_write_scales_shape(&at, sizes->cache_blocks), DTYPE_F32);
-    return cache_write_apply(g, &to, part->x, rows->slot, &at);
+        to.scales = state(g, scales, cache_write_scales_shape(at, sizes->cache_blocks), DTYPE_F32);
+    return to;
 }
 
-tensor_id paged_attend(graph *g, const paged_inputs *rows, const paged_sizes *sizes,
-                       const decoding_inputs *in, const attention_attributes *a) {
-    int32_t size = (int32_t)(in->q.width / a->heads), kv_heads = (int32_t)(in->k.width / size);
-    cache_write_attributes at = { .heads = kv_heads, .size = size, .keys = 1 };
-    cache_tensors keys = written(g, rows, sizes, &in->k, in->layer, at);
-    at.keys = 0;
-    cache_tensors values = written(g, rows, sizes, &in->v, in->layer, at);
+paged_cache paged_write(graph *g, const paged_inputs *rows, const paged_sizes *sizes, const paged_layer *in,
+                        const paged_cache *before, int32_t heads) {
+    int32_t size = (int32_t)(in->k.width / heads);
+    cache_write_attributes keys = { .column = (int32_t)in->k.column,
+                                    .heads = heads,
+                                    .size = size,
+                                    .keys = 1 },
+                           values = { .column = (int32_t)in->v.column, .heads = heads, .size = size };
+    paged_cache c = *before;
+    if (!c.keys.cache) c.keys = found(g, sizes, in->layer, &keys);
+    c.keys = cache_write_apply(g, &c.keys, in->k.x, rows->slot, &keys);
+    if (!c.values.cache) c.values = found(g, sizes, in->layer, &values);
+    c.values = cache_write_apply(g, &c.values, in->v.x, rows->slot, &values);
+    return c;
+}
+
+tensor_id paged_look(graph *g, const paged_inputs *rows, const paged_part *q, const paged_cache *cache,
+                     const paged_view *view, const attention_attributes *a) {
     return attention_paged_apply(g,
-                                 &(attention_paged_inputs){ .q = in->q.x,
-                                                            .keys = keys.cache,
-                                                            .values = values.cache,
-                                                            .table = rows->table,
+                                 &(attention_paged_inputs){ .q = q->x,
+                                                            .keys = cache->keys.cache,
+                                                            .values = cache->values.cache,
+                                                            .table = view->table,
                                                             .text = rows->text,
-                                                            .position = rows->position,
-                                                            .key_scales = keys.scales,
-                                                            .value_scales = values.scales },
+                                                            .position = view->last,
+                                                            .key_scales = cache->keys.scales,
+                                                            .value_scales = cache->values.scales,
+                                                            .bias = view->bias,
+                                                            .place = view->bias ? rows->position : 0 },
                                  &(attention_paged_attributes){ .heads = a->heads,
-                                                                .kv_heads = kv_heads,
-                                                                .size = size,
+                                                                .kv_heads = a->kv_heads,
+                                                                .size = (int32_t)(q->width / a->heads),
                                                                 .window = a->window,
                                                                 .scale = a->scale,
-                                                                .cap = a->cap });
+                                                                .cap = a->cap,
+                                                                .here = (int32_t)view->here });
+}
+
+tensor_id paged_attend(graph *g, const paged_inputs *rows, const paged_sizes *sizes, const paged_layer *in,
+                       const attention_attributes *a) {
+    attention_attributes of = *a;
+    of.kv_heads = (int32_t)(in->k.width / (in->q.width / a->heads));
+    paged_cache c = paged_write(g, rows, sizes, in, &(paged_cache){ 0 }, of.kv_heads);
+    return paged_look(g, rows, &in->q, &c, &(paged_view){ .table = rows->table, .last = rows->position },
+                      &of);
 }
 
 tensor_id paged_wanted(graph *g, const paged_inputs *rows, tensor_id x) {

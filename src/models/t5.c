@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 #include "models/check.h"
-#include "models/decoding.h"
+#include "models/paged.h"
 #include "ops/add/add.h"
 #include "ops/attention/attention.h"
 #include "ops/cross_entropy/cross_entropy.h"
@@ -53,16 +53,18 @@ status t5_check(const t5_config *c) {
 typedef struct {
     const char *name; /* "encoder" */
     bool decodes;
-    tensor_id bias, encoded; /* encoded 0: the encoder itself, or texts that were read before */
-    tensor_id lengths;       /* of what the encoder reads */
+    tensor_id bias, encoded; /* encoded 0: the encoder itself, or sources that were read before */
+    tensor_id lengths;       /* of what the encoder reads; 0 by rows */
 } stack;
 
 typedef struct {
     const t5_config *c;
     graph *g;
     const model_run *run;
-    tensor_id key, position; /* 0: not needed */
-    int32_t stream;          /* of the next random node */
+    tensor_id key;     /* 0: not needed */
+    int32_t stream;    /* of the next random node */
+    paged_inputs rows; /* of programs by rows, */
+    paged_cache cache; /* and what was written last */
     stack at;
     int64_t layer; /* of the stack */
 } builder;
@@ -97,80 +99,53 @@ static tensor_id drop(builder *b, tensor_id x) {
 
 /* ---- the parts ---- */
 
-/* The token that is new, by caches. */
-static tensor_id attend_cached(builder *b, int sublayer, const char *kind, tensor_id x,
-                               const attention_attributes *a) {
-    const t5_config *c = b->c;
-    char module[32];
-    int64_t width = c->heads * c->head_size;
-    decoding_part parts[3];
-    for (int i = 0; i < 3; i++) {
-        snprintf(module, sizeof module, "%s.%c", kind, "qkv"[i]);
-        parts[i] = (decoding_part){ linear(b, sublayer, module, x, width), 0, width };
-    }
-    decoding_inputs in = { .q = parts[0],
-                           .k = parts[1],
-                           .v = parts[2],
-                           .position = b->position,
-                           .layer = b->layer,
-                           .context = c->context,
-                           .bias = b->at.bias };
-    return decoding_attend(b->g, &in, a);
-}
-
-/* What it sees of the text that was read. */
-static tensor_id attend_text(builder *b, int sublayer, const char *kind, tensor_id x,
+/* In programs by rows: of the encoder, or of the decoder to itself or to the text's source. Keys and values
+ * of the encoder's layers are needed by their layer alone; they stand where the decoder's first layer is
+ * going to find its own of the source, so they take no memory. */
+static tensor_id attend_rows(builder *b, const paged_part parts[3], bool itself,
                              const attention_attributes *a) {
-    const t5_config *c = b->c;
-    char module[32];
-    int64_t width = c->heads * c->head_size;
-    snprintf(module, sizeof module, "%s.q", kind);
-    decoding_texts in = { .q = linear(b, sublayer, module, x, width),
-                          .lengths = b->at.lengths,
-                          .layer = b->layer,
-                          .context = c->context,
-                          .width = width };
-    return decoding_attend_texts(b->g, &in, a);
+    const paged_inputs *rows = &b->rows;
+    bool decodes = b->at.decodes;
+    paged_view view = { rows->sources, rows->source_last, itself ? b->at.bias : 0, b->c->farthest };
+    paged_layer in = { .q = parts[0], .k = parts[1], .v = parts[2], .layer = decodes ? b->layer : 0 };
+    if (!view.bias) view.here = 0;
+    if (itself && decodes) view.table = rows->table, view.last = rows->position;
+    if (itself) {
+        if (decodes) b->cache = (paged_cache){ 0 };
+        b->cache = paged_write(b->g, rows, b->run->paged, &in, &b->cache, a->kv_heads);
+    }
+    return paged_look(b->g, rows, &in.q, &b->cache, &view, a);
 }
 
-/* One attention of a block while it decodes. */
-static tensor_id attend_new(builder *b, int sublayer, const char *kind, tensor_id x, bool itself) {
-    const t5_config *c = b->c;
-    char module[32];
-    attention_attributes a = {
-        .heads = (int32_t)c->heads, .kv_heads = (int32_t)c->heads, .causal = itself, .scale = 1
-    };
-    tensor_id y = itself ? attend_cached(b, sublayer, kind, x, &a) : attend_text(b, sublayer, kind, x, &a);
-    snprintf(module, sizeof module, "%s.o", kind);
-    return linear(b, sublayer, module, y, c->channels);
+static tensor_id attend_whole(builder *b, const paged_part parts[3], bool itself, attention_attributes *a) {
+    attention_inputs in = { .q = parts[0].x,
+                            .k = parts[1].x,
+                            .v = parts[2].x,
+                            .lengths = itself && b->at.decodes ? 0 : b->at.lengths,
+                            .key = b->key,
+                            .bias = itself ? b->at.bias : 0 };
+    a->causal = itself && b->at.decodes;
+    a->dropout = b->key ? (float)b->c->dropout : 0;
+    a->stream = b->stream++;
+    return attention_apply(b->g, &in, a);
 }
 
-/* Queries of x, keys and values of `other`. */
+/* Queries of x, keys and values of `other`; 0: of the text's source, which has them. */
 static tensor_id attend(builder *b, int sublayer, const char *kind, tensor_id x, tensor_id other) {
     const t5_config *c = b->c;
     char module[32];
     bool itself = x == other;
     int64_t width = c->heads * c->head_size;
-    tensor_id parts[3];
-    if (b->run->mode == MODEL_DECODE) return attend_new(b, sublayer, kind, x, itself);
+    paged_part parts[3] = { 0 };
     for (int i = 0; i < 3; i++) {
+        tensor_id of = i ? other : x;
         snprintf(module, sizeof module, "%s.%c", kind, "qkv"[i]);
-        parts[i] = linear(b, sublayer, module, i ? other : x, width);
+        if (of) parts[i] = (paged_part){ linear(b, sublayer, module, of, width), 0, width };
     }
-    attention_attributes a = { .heads = (int32_t)c->heads,
-                               .kv_heads = (int32_t)c->heads,
-                               .causal = itself && b->at.decodes,
-                               .scale = 1,
-                               .dropout = b->key ? (float)c->dropout : 0,
-                               .stream = b->stream++ };
-    attention_inputs in = { .q = parts[0],
-                            .k = parts[1],
-                            .v = parts[2],
-                            .lengths = itself && b->at.decodes ? 0 : b->at.lengths,
-                            .key = b->key,
-                            .bias = itself ? b->at.bias : 0 };
+    attention_attributes a = { .heads = (int32_t)c->heads, .kv_heads = (int32_t)c->heads, .scale = 1 };
+    tensor_id y = b->run->paged ? attend_rows(b, parts, itself, &a) : attend_whole(b, parts, itself, &a);
     snprintf(module, sizeof module, "%s.o", kind);
-    return linear(b, sublayer, module, attention_apply(b->g, &in, &a), c->channels);
+    return linear(b, sublayer, module, y, c->channels);
 }
 
 static tensor_id activate(builder *b, tensor_id x) {
@@ -207,16 +182,19 @@ static tensor_id block(builder *b, tensor_id x) {
     return add_apply(b->g, x, drop(b, feed_forward(b, sublayer, norm(b, sublayer, x))));
 }
 
-/* The bias by distance belongs to the first block by its name, and to all of them by its use. */
+/* The bias by distance belongs to the first block by its name, and to all of them by its use. Of rows it is
+ * that of each distance up to the farthest, beyond which all are alike. */
 static tensor_id bias_by_distance(builder *b) {
     const t5_config *c = b->c;
-    bool cached = b->run->mode == MODEL_DECODE;
+    int64_t context = b->run->context, farthest = c->farthest;
+    bool rows = b->run->paged != NULL, both_ways = !b->at.decodes;
     tensor_id table = parameter(b, 0, "SelfAttention.relative_attention_bias", SHAPE(c->buckets, c->heads));
-    relative_bias_attributes a = { .queries = (int32_t)b->run->context,
-                                   .keys = (int32_t)(cached ? c->context : b->run->context),
-                                   .both_ways = !b->at.decodes,
-                                   .farthest = (int32_t)c->farthest };
-    return relative_bias_apply(b->g, table, cached ? b->position : 0, &a);
+    relative_bias_attributes a = { .queries = (int32_t)(rows ? 1 : context),
+                                   .keys = (int32_t)(rows ? (1 + both_ways) * farthest + 1 : context),
+                                   .both_ways = both_ways,
+                                   .farthest = (int32_t)farthest,
+                                   .place = (int32_t)(rows ? farthest : 0) };
+    return relative_bias_apply(b->g, table, &a);
 }
 
 /* Blocks of the decoder are sites behind those of the encoder. */
@@ -240,20 +218,20 @@ static tensor_id run_stack(builder *b, stack s, tensor_id tokens, tensor_id word
 
 /* ---- the whole ---- */
 
-/* What is read of texts before they are answered. */
-static void encode(builder *b, tensor_id words) {
+/* Sources are read before they are answered. */
+static void read_sources(builder *b, tensor_id words) {
     const t5_config *c = b->c;
-    shape rows = SHAPE(b->run->batch, b->run->context);
     int64_t width = c->heads * c->head_size;
-    tensor_id texts = model_input(b->g, "tokens", rows, DTYPE_I32);
-    tensor_id lengths = model_input(b->g, "source_length", SHAPE(b->run->batch), DTYPE_I32);
-    tensor_id encoded = run_stack(b, (stack){ .name = "encoder", .lengths = lengths }, texts, words);
+    tensor_id tokens = model_input(b->g, "tokens", SHAPE(b->run->batch, b->run->context), DTYPE_I32);
+    tensor_id encoded = run_stack(b, (stack){ .name = "encoder" }, tokens, words);
     b->at = (stack){ .name = "decoder", .decodes = true };
     for (b->layer = 0; b->layer < c->decoder_layers; b->layer++) {
         b->g->site = (int32_t)(c->layers + b->layer);
-        tensor_id k = linear(b, 1, "EncDecAttention.k", encoded, width),
-                  v = linear(b, 1, "EncDecAttention.v", encoded, width);
-        decoding_keep_texts(b->g, b->layer, k, v, b->position);
+        paged_layer in = { .k = { linear(b, 1, "EncDecAttention.k", encoded, width), 0, width },
+                           .v = { linear(b, 1, "EncDecAttention.v", encoded, width), 0, width },
+                           .layer = b->layer };
+        if (b->layer) b->cache = (paged_cache){ 0 };
+        b->cache = paged_write(b->g, &b->rows, b->run->paged, &in, &b->cache, (int32_t)c->heads);
     }
     b->g->site = SITE_NONE;
 }
@@ -266,12 +244,11 @@ static tensor_id logits_of(builder *b, tensor_id x, tensor_id words) {
     return matmul_apply(b->g, &(matmul_inputs){ .a = x, .b = head, .tb = true });
 }
 
-/* The next token of each answer. */
-static tensor_id decode(builder *b, tensor_id words) {
-    tensor_id tokens = model_input(b->g, "tokens", SHAPE(b->run->batch, 1), DTYPE_I32);
-    tensor_id lengths = model_input(b->g, "source_length", SHAPE(b->run->batch), DTYPE_I32);
-    stack decoder = { .name = "decoder", .decodes = true, .lengths = lengths };
-    return logits_of(b, run_stack(b, decoder, tokens, words), words);
+/* Rows of answers. */
+static tensor_id go_on(builder *b, tensor_id words) {
+    tensor_id tokens = model_input(b->g, "tokens", SHAPE(b->run->batch, b->run->context), DTYPE_I32);
+    tensor_id x = run_stack(b, (stack){ .name = "decoder", .decodes = true }, tokens, words);
+    return logits_of(b, paged_wanted(b->g, &b->rows, x), words);
 }
 
 /* All answers at once, as training and validation have them. */
@@ -288,18 +265,17 @@ static tensor_id answer(builder *b, tensor_id words) {
 static void build(const model *m, graph *g, const model_run *run, model_ports *ports) {
     const t5_config *c = m->config;
     builder b = { .c = c, .g = g, .run = run };
-    bool generates = run->mode == MODEL_DECODE || run->mode == MODEL_ENCODE;
     *ports = (model_ports){ 0 };
     if (run->mode == MODEL_TRAIN && c->dropout > 0) b.key = model_input(g, "key", SHAPE(4), DTYPE_I32);
-    if (generates) b.position = model_input(g, "position", SHAPE(1), DTYPE_I32);
+    b.rows = paged_open(g, run);
     tensor_id words = model_parameter(g, "shared.weight", SHAPE(c->vocabulary, c->channels), TENSOR_DECAY);
     g->phase = PHASE_FORWARD;
-    if (run->mode == MODEL_ENCODE) {
-        encode(&b, words);
+    if (run->mode == MODEL_SOURCES) {
+        read_sources(&b, words);
         return;
     }
-    ports->logits = generates ? decode(&b, words) : answer(&b, words);
-    if (generates) return;
+    ports->logits = run->mode == MODEL_ROWS ? go_on(&b, words) : answer(&b, words);
+    if (run->mode == MODEL_ROWS) return;
     tensor_id labels = model_input(g, "labels", SHAPE(run->batch, run->context), DTYPE_I32);
     tensor_id scale = model_input(g, "loss_scale", SHAPE(1), DTYPE_F32);
     ports->loss = cross_entropy_apply(g, ports->logits, labels, scale, model_result(g, "loss"));

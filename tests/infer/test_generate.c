@@ -102,15 +102,20 @@ static void one_token_at_a_time_gives_the_logits_of_the_whole(void **state) {
         plan p;
         exec *e;
         lower_options lower = { .threads = threads_count(), .rates = device_rates_default(1) };
-        assert_int_equal(compose_decode(&(compose_run){ .model = &m, .batch = 1, .lower = lower }, NULL, &p),
+        paged_sizes sizes = { 1, 1, 0, 1, 1, DTYPE_F32, false };
+        assert_int_equal(compose_rows(&(compose_run){ .model = &m, .lower = lower }, NULL, &sizes,
+                                      &(compose_steps){ { 1 }, 1 }, &(compose_steps){ .count = 0 }, &p),
                          STATUS_OK);
         assert_int_equal(exec_open(&p, modes, &e), STATUS_OK);
         load_into(e, &p);
         for (int i = 0; i < CONTEXT; i++) {
-            *(int32_t *)reach_input(e, "decode", "tokens") = ids[i];
-            *(int32_t *)reach_input(e, "decode", "position") = i;
-            reach_run(e, "decode");
-            const float *logits = reach_output(e, "decode", "logits");
+            *(int32_t *)reach_input(e, "rows", "tokens") = ids[i];
+            *(int32_t *)reach_input(e, "rows", "position") = i;
+            *(int32_t *)reach_input(e, "rows", "slot") = i;
+            *(int32_t *)reach_input(e, "rows", "text") = *(int32_t *)reach_input(e, "rows", "wanted") = 0;
+            *(int32_t *)reach_input(e, "rows", "table") = 0;
+            reach_run(e, "rows");
+            const float *logits = reach_output(e, "rows", "logits");
             assert_non_null(logits);
             double total = 0;
             for (int k = 0; k < VOCABULARY; k++) total += exp((double)logits[k]);

@@ -17,7 +17,6 @@
 #include "harness_memory.h"
 #include "ops/attention/attention_product.h"
 #include "ops/attention_flash/attention_flash.h"
-#include "ops/cache_append/cache_append.h"
 
 /* ---- a forward and backward program of one attention ---- */
 
@@ -293,11 +292,11 @@ enum { WIDTH = HEADS * SIZE, KV_WIDTH = KV_HEADS * SIZE, PACKED = WIDTH + 2 * KV
 
 static const attention_attributes decoder = { .heads = HEADS, .kv_heads = KV_HEADS, .causal = 1 };
 
-/* Appends `count` rows of projections to two caches and asks their queries. */
+/* Queries of `count` rows of projections, of which keys and values stand in two caches. */
 typedef struct {
     graph g;
     harness_memory memory;
-    tensor_id x, q, offset, keys, values, y;
+    tensor_id q, offset, keys, values, y;
     int64_t count;
 } decoding;
 
@@ -305,25 +304,27 @@ static void decoding_open(decoding *d, bool flash, int64_t count) {
     *d = (decoding){ .count = count };
     assert_int_equal(graph_open(&d->g), STATUS_OK);
     graph *g = &d->g;
-    d->x = source(g, "x", SHAPE(1, count, PACKED), DTYPE_F32);
     d->q = source(g, "q", SHAPE(1, count, WIDTH), DTYPE_F32);
     d->offset = source(g, "offset", SHAPE(1), DTYPE_I32);
     d->keys = source(g, "keys", SHAPE(1, CAPACITY, KV_WIDTH), DTYPE_F32);
     d->values = source(g, "values", SHAPE(1, CAPACITY, KV_WIDTH), DTYPE_F32);
-    attention_inputs in = { .q = d->q, .offset = d->offset };
-    in.k = cache_append_apply(g, d->keys, d->x, d->offset, &(cache_append_attributes){ WIDTH, KV_WIDTH });
-    in.v = cache_append_apply(g, d->values, d->x, d->offset,
-                              &(cache_append_attributes){ WIDTH + KV_WIDTH, KV_WIDTH });
+    attention_inputs in = { .q = d->q, .k = d->keys, .v = d->values, .offset = d->offset };
     d->y = flash ? attention_flash_apply(g, &in, &decoder) : attention_apply(g, &in, &decoder);
     assert_int_equal(graph_status(g), STATUS_OK);
-    assert_true(harness_memory_open(&d->memory, g)); /* what is not appended yet is NaN */
+    assert_true(harness_memory_open(&d->memory, g)); /* what does not stand there yet is NaN */
 }
 
 static void decode(const decoding *d, const float *projections, int32_t offset) {
-    float *x = harness_memory_arg(&d->memory, d->x).data, *q = harness_memory_arg(&d->memory, d->q).data;
+    float *q = harness_memory_arg(&d->memory, d->q).data;
+    float *keys = harness_memory_arg(&d->memory, d->keys).data;
+    float *values = harness_memory_arg(&d->memory, d->values).data;
     *(int32_t *)harness_memory_arg(&d->memory, d->offset).data = offset;
-    memcpy(x, projections + offset * PACKED, (size_t)(d->count * PACKED) * sizeof *x);
-    for (int64_t t = 0; t < d->count; t++) memcpy(q + t * WIDTH, x + t * PACKED, WIDTH * sizeof *q);
+    for (int64_t t = 0; t < d->count; t++) {
+        const float *row = projections + (offset + t) * PACKED;
+        memcpy(q + t * WIDTH, row, WIDTH * sizeof *q);
+        memcpy(keys + (offset + t) * KV_WIDTH, row + WIDTH, KV_WIDTH * sizeof *q);
+        memcpy(values + (offset + t) * KV_WIDTH, row + WIDTH + KV_WIDTH, KV_WIDTH * sizeof *q);
+    }
     run(&d->memory);
 }
 

@@ -19,12 +19,15 @@
 #include "ops/cache_write/cache_write_math.h"
 
 /* Texts of up to 1,280 positions: more than two segments. */
-enum { TEXTS = 3, COLUMNS = 80, BLOCKS = TEXTS * COLUMNS + 5, MOST_ROWS = 64, INPUTS = 8, MOST_WIDTH = 280 };
+enum { TEXTS = 3, COLUMNS = 80, BLOCKS = TEXTS * COLUMNS + 5, MOST_ROWS = 64, INPUTS = 10, MOST_WIDTH = 280 };
+enum { MOST_HEADS = 15, DISTANCES = 41, HERE = 20 };
 
 typedef struct {
     const attention_paged_attributes *a;
     dtype type;
-    int32_t table[TEXTS * COLUMNS], text[MOST_ROWS], position[MOST_ROWS];
+    bool biased;
+    int32_t table[TEXTS * COLUMNS], text[MOST_ROWS], position[MOST_ROWS], place[MOST_ROWS];
+    float bias[MOST_HEADS * DISTANCES];
     float q[MOST_ROWS * MOST_WIDTH];
     int rows;
     op_arg keys, values, scales[2];
@@ -74,7 +77,8 @@ static void fill_text(const paged_call *p, int t, int64_t last) {
 /* Blocks in an order drawn from `seed`. */
 static void open_call(paged_call *p, const attention_paged_attributes *a, dtype type, uint64_t seed) {
     bool taken[BLOCKS] = { 0 };
-    *p = (paged_call){ .a = a, .type = type };
+    *p = (paged_call){ .a = a, .type = type, .biased = a->here != 0 };
+    for (int i = 0; i < MOST_HEADS * DISTANCES; i++) p->bias[i] = number(9, i, 0, 0);
     for (int i = 0; i < TEXTS * COLUMNS; i++) {
         uint32_t block = philox_draw(seed, (philox_block){ { (uint32_t)i } }).word[0] % BLOCKS;
         while (taken[block]) block = (block + 1) % BLOCKS;
@@ -95,10 +99,11 @@ static void close_call(paged_call *p) {
     for (int i = 0; i < 2; i++) harness_block_free(p->scales[i].data);
 }
 
-/* A row of text t; its query goes by where it stands. */
+/* A row of text t; its query goes by where it stands. With a bias it stands amidst what it sees. */
 static void add_row(paged_call *p, int32_t t, int32_t position) {
     int64_t width = (int64_t)p->a->heads * p->a->size;
     for (int64_t i = 0; i < width; i++) p->q[p->rows * width + i] = 3 * number(7, 10 * position + t, i, 0);
+    p->place[p->rows] = position / 2;
     p->text[p->rows] = t, p->position[p->rows++] = position;
 }
 
@@ -111,11 +116,15 @@ static void run(paged_call *p, int threads, float *y) {
                           { p->text, SHAPE(p->rows), DTYPE_I32 },
                           { p->position, SHAPE(p->rows), DTYPE_I32 },
                           p->scales[0],
-                          p->scales[1] };
+                          p->scales[1],
+                          { p->bias, SHAPE(p->a->heads, 1, DISTANCES), DTYPE_F32 },
+                          { p->place, SHAPE(p->rows), DTYPE_I32 } };
     op_arg out = { y, SHAPE(1, p->rows, width), DTYPE_F32 };
     op_call call = { .in = in,
                      .out = &out,
-                     .in_count = p->type == DTYPE_I8 ? INPUTS : INPUTS - 2,
+                     .in_count = p->biased             ? INPUTS
+                                 : p->type == DTYPE_I8 ? INPUTS - 2
+                                                       : INPUTS - 4,
                      .out_count = 1,
                      .attributes = p->a };
     threads_set(threads);
@@ -164,10 +173,11 @@ static void a_row_has_the_same_bits_whoever_is_beside_it(void **state) {
                                                        .size = 16,
                                                        .scale = 0.4F },
                                             one = { .heads = 4, .kv_heads = 1, .size = 70, .cap = 3 },
-                                            window = { .heads = 6, .kv_heads = 2, .size = 24, .window = 530 };
-    const attention_paged_attributes *const kinds[] = { &plain, &shared, &one, &window };
+                                            window = { .heads = 6, .kv_heads = 2, .size = 24, .window = 530 },
+                                            biased = { .heads = 4, .kv_heads = 2, .size = 24, .here = HERE };
+    const attention_paged_attributes *const kinds[] = { &plain, &shared, &one, &window, &biased };
     const dtype types[] = { DTYPE_F32, DTYPE_BF16, DTYPE_F16, DTYPE_I8 };
-    for (size_t k = 0; k < 4; k++)
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
         for (size_t t = 0; t < 4; t++) rows_are_alike(kinds[k], types[t]);
 }
 

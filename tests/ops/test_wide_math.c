@@ -107,7 +107,7 @@ static void buckets(void **state) {
     for (int32_t count = 8; count <= 256; count *= 2)
         for (int32_t farthest = count; farthest <= 1024; farthest *= 2)
             for (int64_t away = count / 2; away < 3000; away++) {
-                relative_bias_attributes a = { 1, 1, 0, farthest };
+                relative_bias_attributes a = { 1, 1, 0, farthest, 0 };
                 double share = log((double)away / (count / 2)) / log((double)farthest / (count / 2));
                 int64_t bucket = count / 2 + (int64_t)(share * (count - count / 2));
                 if (bucket > count - 1) bucket = count - 1;

@@ -159,9 +159,10 @@ static void open_bench(bench *b, const gpt2_config *c) {
     b->config = *c;
     gpt2_model(&b->config, "tiny", &b->model);
     lower_options lower = { .threads = threads_count(), .rates = device_rates_default(1) };
-    assert_int_equal(
-        compose_decode(&(compose_run){ .model = &b->model, .batch = 1, .lower = lower }, NULL, &b->plan),
-        STATUS_OK);
+    assert_int_equal(compose_rows(&(compose_run){ .model = &b->model, .lower = lower }, NULL,
+                                  &(paged_sizes){ 1, 1, 0, 1, 1, DTYPE_F32, false },
+                                  &(compose_steps){ { 1 }, 1 }, &(compose_steps){ .count = 0 }, &b->plan),
+                     STATUS_OK);
     assert_int_equal(exec_open(&b->plan, 0, &b->exec), STATUS_OK);
 }
 

@@ -1,12 +1,12 @@
 #include "ops/attention_paged/attention_paged.h"
 
-enum { Q, KEYS, VALUES, TABLE, TEXT, POSITION, KEY_SCALES, VALUE_SCALES, INPUTS };
+enum { Q, KEYS, VALUES, TABLE, TEXT, POSITION, KEY_SCALES, VALUE_SCALES, BIAS, PLACE, INPUTS };
 
 tensor_id attention_paged_apply(graph *g, const attention_paged_inputs *in,
                                 const attention_paged_attributes *a) {
-    tensor_id all[INPUTS] = { in->q,    in->keys,     in->values,     in->table,
-                              in->text, in->position, in->key_scales, in->value_scales };
-    return graph_add(g, &op_attention_paged, all, in->key_scales ? INPUTS : KEY_SCALES, a);
+    tensor_id all[INPUTS] = { in->q,        in->keys,       in->values,       in->table, in->text,
+                              in->position, in->key_scales, in->value_scales, in->bias,  in->place };
+    return graph_add(g, &op_attention_paged, all, in->bias ? INPUTS : in->key_scales ? BIAS : KEY_SCALES, a);
 }
 
 static const tensor *optional_of(const graph *g, const node *n, uint32_t i) {
@@ -25,6 +25,24 @@ static status check_caches(const graph *g, const node *n, const attention_paged_
     return STATUS_OK;
 }
 
+/* `rows` stand at a place each. */
+static status check_bias(const graph *g, const node *n, const attention_paged_attributes *a, int64_t rows) {
+    const tensor *bias = optional_of(g, n, BIAS), *place = optional_of(g, n, PLACE);
+    char text[SHAPE_TEXT_BYTES];
+    if (!bias != !place)
+        return status_set(STATUS_INVALID, "a bias goes with places of rows, and they with it");
+    if (!bias) return STATUS_OK;
+    if (a->cap > 0) return status_set(STATUS_INVALID, "scores that have a bias are not capped here");
+    if (bias->shape.dim[0] != a->heads || bias->shape.dim[1] != 1 || a->here < 0 ||
+        a->here >= bias->shape.dim[2])
+        return status_set(STATUS_INVALID, "%s is no bias of %d heads with distance 0 at %d",
+                          shape_text(&bias->shape, text), a->heads, a->here);
+    if (place->shape.dim[0] != rows)
+        return status_set(STATUS_INVALID, "there are %lld places of %lld rows",
+                          (long long)place->shape.dim[0], (long long)rows);
+    return STATUS_OK;
+}
+
 static status infer(const graph *g, const node *n, tensor *out) {
     const attention_paged_attributes *a = node_attributes(g, n);
     const tensor *q = graph_tensor(g, node_in(g, n, Q));
@@ -40,6 +58,7 @@ static status infer(const graph *g, const node *n, tensor *out) {
         if (graph_shape(g, node_in(g, n, i))->dim[0] != rows)
             return status_set(STATUS_INVALID, "texts and positions are not one for each row of %s",
                               shape_text(&q->shape, text));
+    TRY(check_bias(g, n, a, rows));
     out[0] = (tensor){ .shape = SHAPE(q->shape.dim[0], q->shape.dim[1], width), .dtype = q->dtype };
     return STATUS_OK;
 }
@@ -67,7 +86,9 @@ static const op_input inputs[] = { { "q", DTYPE_MASK_FLOAT, 3, 3, false },
                                    { "text", DTYPE_MASK_INT, 1, 1, false },
                                    { "position", DTYPE_MASK_INT, 1, 1, false },
                                    { "key_scales", 1u << DTYPE_F32, 3, 3, true },
-                                   { "value_scales", 1u << DTYPE_F32, 3, 3, true } };
+                                   { "value_scales", 1u << DTYPE_F32, 3, 3, true },
+                                   { "bias", 1u << DTYPE_F32, 3, 3, true },
+                                   { "place", DTYPE_MASK_INT, 1, 1, true } };
 
 #define REAL(type, ...)                                                                                      \
     { type, { { __VA_ARGS__ }, sizeof((int[]){ __VA_ARGS__ }) / sizeof(int) }, -2, 2 }
@@ -77,12 +98,15 @@ static const op_input inputs[] = { { "q", DTYPE_MASK_FLOAT, 3, 3, false },
     { DTYPE_I32, { { __VA_ARGS__ }, sizeof((int[]){ __VA_ARGS__ }) / sizeof(int) }, low, high }
 #define SCALES(...)                                                                                          \
     { DTYPE_F32, { { __VA_ARGS__ }, 3 }, 0, 0.02 }
+#define NONE                                                                                                 \
+    { DTYPE_NONE, { { 0 }, 0 }, 0, 0 }
 
-static const attention_paged_attributes plain = { .heads = 3, .kv_heads = 3, .size = 20 },
-                                        shared = { .heads = 8, .kv_heads = 2, .size = 16, .scale = 0.3F },
-                                        capped = {
-                                            .heads = 4, .kv_heads = 4, .size = 33, .cap = 2, .window = 21
-                                        };
+static const attention_paged_attributes
+    plain = { .heads = 3, .kv_heads = 3, .size = 20 },
+    shared = { .heads = 8, .kv_heads = 2, .size = 16, .scale = 0.3F },
+    capped = { .heads = 4, .kv_heads = 4, .size = 33, .cap = 2, .window = 21 },
+    behind = { .heads = 3, .kv_heads = 3, .size = 20, .scale = 1, .here = 11 },
+    around = { .heads = 8, .kv_heads = 2, .size = 16, .scale = 1, .here = 100 };
 
 static const op_case cases[] = {
     { "plain",
@@ -131,6 +155,20 @@ static const op_case cases[] = {
       { REAL(DTYPE_F32, 1, 9, 180), CODES(7, 3, 20, 16), CODES(7, 3, 16, 20), NUMBERS(0, 7, 4, 5),
         NUMBERS(0, 4, 9), NUMBERS(0, 80, 9), SCALES(7, 3, 16), SCALES(7, 3, 16) },
       &plain,
+      0,
+      true },
+    { "bias behind the row",
+      { REAL(DTYPE_F32, 1, 9, 60), REAL(DTYPE_F32, 7, 3, 20, 16), REAL(DTYPE_F32, 7, 3, 16, 20),
+        NUMBERS(0, 7, 4, 5), NUMBERS(0, 4, 9), NUMBERS(0, 80, 9), NONE, NONE, REAL(DTYPE_F32, 3, 1, 12),
+        NUMBERS(0, 80, 9) },
+      &behind,
+      0,
+      true },
+    { "bias around the row, codes",
+      { REAL(DTYPE_F32, 1, 40, 128), CODES(40, 2, 16, 16), CODES(40, 2, 16, 16), NUMBERS(0, 40, 1, 40),
+        NUMBERS(0, 1, 40), NUMBERS(630, 640, 40), SCALES(40, 2, 16), SCALES(40, 2, 16),
+        REAL(DTYPE_F32, 8, 1, 201), NUMBERS(0, 640, 40) },
+      &around,
       0,
       true },
     { 0 }

@@ -5,7 +5,7 @@
 #include "ops/fast.h"
 #include "ops/reference.h"
 
-enum { Q, KEYS, VALUES, TABLE, TEXT, POSITION, KEY_SCALES, VALUE_SCALES };
+enum { Q, KEYS, VALUES, TABLE, TEXT, POSITION, KEY_SCALES, VALUE_SCALES, BIAS, PLACE };
 
 static paged_sight sight_of(const op_call *c) {
     const attention_paged_attributes *a = c->attributes;
@@ -42,13 +42,21 @@ static double plain_cached(const plain_query *x, uint32_t which, int64_t p, int6
                         : number;
 }
 
+static double plain_bias(const plain_query *x, int64_t p) {
+    const op_arg *bias = op_in(x->c, BIAS);
+    const int32_t *place = op_in(x->c, PLACE)->data;
+    if (!bias->data) return 0;
+    int64_t distances = shape_last(&bias->shape);
+    return reference_get(bias, x->h * distances + paged_distance(p, place[x->row], x->a->here, distances));
+}
+
 static double plain_score(const plain_query *x, int64_t p) {
     const op_arg *q = op_in(x->c, Q);
     double sum = 0, cap = (double)x->a->cap;
     for (int64_t d = 0; d < x->a->size; d++)
         sum += reference_get(q, x->row * shape_last(&q->shape) + x->h * x->a->size + d) *
                plain_cached(x, KEYS, p, d);
-    sum *= scale_of(x->a);
+    sum = sum * scale_of(x->a) + plain_bias(x, p);
     return cap > 0 ? cap * tanh(sum / cap) : sum;
 }
 
@@ -209,6 +217,20 @@ VECTOR_CLONES static void weigh(paged_query *x, int64_t before, int64_t n, float
     vector_lanes_clear(lane);
     VECTOR_OVER_LANES(n, i, j, (void)0, lane[j] += scores[i + j];);
     x->top = top, x->total = vector_lanes_sum(lane);
+}
+
+/* What the scores of a part of a segment get by their distance. */
+static void add_bias(const paged_walk *w, const paged_query *x, paged_span part, int64_t base) {
+    const op_arg *bias = op_in(w->c, BIAS);
+    if (!bias->data) return;
+    int64_t distances = shape_last(&bias->shape), here = w->a->here;
+    int64_t place = ((const int32_t *)op_in(w->c, PLACE)->data)[x->row], zero = place - here;
+    const float *of = (const float *)bias->data + x->head * distances;
+    int64_t p = part.first, middle = smaller(part.last, zero - 1),
+            end = smaller(part.last, zero + distances - 1);
+    for (; p <= middle; p++) x->scores[p - base] += of[0];
+    for (; p <= end; p++) x->scores[p - base] += of[p - zero];
+    for (; p <= part.last; p++) x->scores[p - base] += of[distances - 1];
 }
 
 /* A block of keys or values in f32, where it lies or widened. */
@@ -373,7 +395,9 @@ static bool attend_segment(const paged_walk *w, paged_batch *b, int64_t segment)
         paged_query *x = &b->query[r];
         paged_span part = paged_part(x->seen, segment);
         memset(x->part, 0, (size_t)b->size * sizeof *x->part);
-        if (part.first <= part.last) weigh(x, part.first - base, part.last - base + 1, w->a->cap);
+        if (part.last < part.first) continue;
+        add_bias(w, x, part, base);
+        weigh(x, part.first - base, part.last - base + 1, w->a->cap);
     }
     if (b->count == 1)
         mix_alone(w, b, any, base);

@@ -23,14 +23,45 @@ struct attention_paged_cache {
     }
 };
 
-struct attention_paged_queries {
+struct attention_paged_unbiased {
     enum { MOST = 4 }; /* numbers of a thread: heads of up to 128 are gone over once */
+    __device__ __forceinline__ float add(int64_t, int64_t, paged_span, float *, float top) const {
+        return top;
+    }
+};
+
+/* Added in a loop of its own: in that of the scores it would spill registers. */
+struct attention_paged_biased {
+    enum { MOST = 2 };
+    const float *bias;
+    const int32_t *place;
+    int64_t distances, here;
+
+    /* To the scores that this thread has written; returns their maximum. */
+    __device__ __forceinline__ float add(int64_t row, int64_t h, paged_span part, float *weights,
+                                         float) const {
+        int64_t base = part.first / PAGED_SEGMENT * PAGED_SEGMENT;
+        float top = -INFINITY;
+        for (int64_t p = part.first + cuda_lane(); p <= part.last; p += GPU_WARP) {
+            float one =
+                weights[p - base] + bias[h * distances + paged_distance(p, place[row], here, distances)];
+            weights[p - base] = one;
+            top = one > top ? one : top;
+        }
+        return top;
+    }
+};
+
+template <class BIAS>
+struct attention_paged_queries {
+    enum { MOST = BIAS::MOST };
     cuda_span q, y;
     attention_paged_cache keys, values;
     paged_sight sight;
     int64_t width;
     float factor;
     attention_paged_attributes a;
+    BIAS bias;
 
     __device__ __forceinline__ float score(int64_t row, int64_t h, int64_t p) const {
         int64_t block = paged_block(&sight, row, p / CACHE_BLOCK * CACHE_BLOCK),
@@ -54,7 +85,7 @@ struct attention_paged_queries {
             weights[p - base] = one;
             top = one > top ? one : top;
         }
-        top = cuda_warp_largest(top);
+        top = cuda_warp_largest(bias.add(row, h, part, weights, top));
         __syncwarp();
         for (int64_t p = part.first + cuda_lane(); p <= part.last; p += GPU_WARP)
             weights[p - base] = vector_exp(weights[p - base] - top);
@@ -121,7 +152,8 @@ static attention_paged_cache cache_of(const op_call *c, uint32_t cache, uint32_t
              lie };
 }
 
-static void run(const op_call *c) {
+template <class BIAS>
+static attention_paged_queries<BIAS> queries_of(const op_call *c, const BIAS &bias) {
     const attention_paged_attributes *a = (const attention_paged_attributes *)c->attributes;
     const op_arg *table = op_in(c, 3);
     paged_sight sight = { (const int32_t *)table->data,
@@ -132,15 +164,27 @@ static void run(const op_call *c) {
                           op_in(c, 1)->shape.dim[0],
                           a->window };
     float factor = a->scale > 0 ? a->scale : (float)(1 / sqrt((double)a->size));
-    attention_paged_queries f = { cuda_in(c, 0),
-                                  cuda_out(c, 0),
-                                  cache_of(c, 1, 6, true),
-                                  cache_of(c, 2, 7, false),
-                                  sight,
-                                  shape_last(&op_in(c, 0)->shape),
-                                  factor,
-                                  *a };
-    cuda_rows_kept(op_in(c, 4)->shape.dim[0] * a->heads, PAGED_SEGMENT, f);
+    return { cuda_in(c, 0),
+             cuda_out(c, 0),
+             cache_of(c, 1, 6, true),
+             cache_of(c, 2, 7, false),
+             sight,
+             shape_last(&op_in(c, 0)->shape),
+             factor,
+             *a,
+             bias };
+}
+
+static void run(const op_call *c) {
+    const attention_paged_attributes *a = (const attention_paged_attributes *)c->attributes;
+    const op_arg *bias = op_in(c, 8);
+    int64_t queries = op_in(c, 4)->shape.dim[0] * a->heads;
+    attention_paged_biased with = { (const float *)bias->data, (const int32_t *)op_in(c, 9)->data,
+                                    shape_last(&bias->shape), a->here };
+    if (bias->data)
+        cuda_rows_kept_long(queries, PAGED_SEGMENT, queries_of(c, with));
+    else
+        cuda_rows_kept(queries, PAGED_SEGMENT, queries_of(c, attention_paged_unbiased{}));
 }
 
 CUDA_KERNELS(attention_paged_cuda, { "attention_paged_cuda_warps", cuda_accepts, NULL, run });

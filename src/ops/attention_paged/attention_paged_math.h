@@ -51,6 +51,12 @@ VECTOR_INLINE paged_joint paged_joined(float top, float total, float other_top, 
     return j;
 }
 
+/* Which of a head's `distances` biases the score of position p gets. */
+VECTOR_INLINE int64_t paged_distance(int64_t p, int64_t place, int64_t here, int64_t distances) {
+    int64_t at = p - place + here;
+    return at < 0 ? 0 : at < distances ? at : distances - 1;
+}
+
 /* The block of the cache that holds positions [at, at + CACHE_BLOCK), at a multiple of it, of the row's text.
  */
 VECTOR_INLINE int64_t paged_block(const paged_sight *s, int64_t row, int64_t at) {

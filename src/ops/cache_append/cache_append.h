@@ -1,6 +1,6 @@
-/* Appends rows to a cache of keys or values: row t of x goes to row offset + t. The columns [column, column +
- * width) of x are taken, so one packed projection q|k|v feeds two caches. Rows that fall outside of the cache
- * are ignored. Not differentiable. */
+/* Appends rows to a cache that outlives the program, as one of rows that wait for the end of a batch: row t
+ * of x goes to row offset + t. The columns [column, column + width) of x are taken. Rows that fall outside of
+ * the cache are ignored. Not differentiable. */
 #pragma once
 
 #include "ir/op.h"

@@ -11,6 +11,7 @@
 
 typedef struct {
     int32_t queries, keys, both_ways, farthest;
+    int32_t place; /* of query 0 among the keys; others stand behind it */
 } relative_bias_attributes;
 
 typedef struct {
@@ -18,12 +19,10 @@ typedef struct {
     int32_t buckets;
 } relative_bias_backward_attributes;
 
-/* table (buckets,H), offset? (1) i32: the place of query 0 among the keys -> bias (H,T,S) */
+/* table (buckets,H) -> bias (H,T,S) */
 extern const op_def op_relative_bias;
 extern const op_def op_relative_bias_backward; /* dbias (H,T,S), accumulator? (buckets,H) must -> dtable */
 extern const op_kernel relative_bias_cpu[], relative_bias_backward_cpu[];
 extern const op_kernel relative_bias_cuda[], relative_bias_backward_cuda[];
 
-/* `offset` 0: queries stand where the keys do. With one there is no gradient. */
-tensor_id relative_bias_apply(graph *g, tensor_id table, tensor_id offset,
-                              const relative_bias_attributes *attributes);
+tensor_id relative_bias_apply(graph *g, tensor_id table, const relative_bias_attributes *attributes);

@@ -3,20 +3,14 @@
 #include "ops/relative_bias/relative_bias.h"
 #include "ops/relative_bias/relative_bias_math.h"
 
-/* The place of query 0 among the keys. */
-static int64_t offset_of(const op_call *c) {
-    const int32_t *offset = op_in(c, 1)->data;
-    return offset ? *offset : 0;
-}
-
 static void relative_bias_reference(const op_call *c) {
     const relative_bias_attributes *a = c->attributes;
     const op_arg *table = op_in(c, 0); /* (buckets,H) */
-    int64_t heads = table->shape.dim[1], at = 0, offset = offset_of(c);
+    int64_t heads = table->shape.dim[1], at = 0;
     for (int64_t h = 0; h < heads; h++)
         for (int64_t t = 0; t < a->queries; t++)
             for (int64_t s = 0; s < a->keys; s++, at++) {
-                int64_t bucket = relative_bias_bucket(s - t - offset, (int32_t)table->shape.dim[0], a);
+                int64_t bucket = relative_bias_bucket(s - t - a->place, (int32_t)table->shape.dim[0], a);
                 reference_set(&c->out[0], at, reference_get(table, bucket * heads + h));
             }
 }
@@ -28,7 +22,7 @@ static double sum_of_bucket(const op_call *c, int64_t h, int64_t bucket) {
     double sum = 0;
     for (int64_t t = 0; t < a->of.queries; t++)
         for (int64_t s = 0; s < a->of.keys; s++, at++)
-            if (relative_bias_bucket(s - t, a->buckets, &a->of) == bucket)
+            if (relative_bias_bucket(s - t - a->of.place, a->buckets, &a->of) == bucket)
                 sum += reference_get(op_in(c, 0), at);
     return sum;
 }
@@ -47,9 +41,9 @@ static void relative_bias_backward_reference(const op_call *c) {
 /* Of T queries and S keys, the first from the last query to the last from the first. */
 static int64_t distances_of(const relative_bias_attributes *a) { return (int64_t)a->queries + a->keys - 1; }
 
-static void find_buckets(const relative_bias_attributes *a, int32_t buckets, int64_t offset, int32_t *of) {
+static void find_buckets(const relative_bias_attributes *a, int32_t buckets, int32_t *of) {
     for (int64_t d = 0, n = distances_of(a); d < n; d++)
-        of[d] = relative_bias_bucket(d - (a->queries - 1) - offset, buckets, a);
+        of[d] = relative_bias_bucket(d - (a->queries - 1) - a->place, buckets, a);
 }
 
 /* In scratch: the bucket of each distance, and the table, heads first. */
@@ -86,7 +80,7 @@ static void relative_bias_rows(const op_call *c) {
     const relative_bias_attributes *a = c->attributes;
     const op_arg *table = &c->in[0];
     int64_t buckets = table->shape.dim[0], heads = table->shape.dim[1];
-    find_buckets(a, (int32_t)buckets, offset_of(c), c->scratch);
+    find_buckets(a, (int32_t)buckets, c->scratch);
     for (int64_t i = 0; i < buckets * heads; i++)
         columns_in(c)[i % heads * buckets + i / heads] = (float)reference_get(table, i);
     fast_for(c, heads * a->queries, fast_rows(a->keys), bias_rows);
@@ -139,7 +133,7 @@ static void relative_bias_backward_distances(const op_call *c) {
     const op_arg *accumulator = op_in(c, 1);
     int64_t heads = c->in[0].shape.dim[0], distances = distances_of(&a->of);
     added x = added_in(c);
-    find_buckets(&a->of, a->buckets, 0, x.bucket);
+    find_buckets(&a->of, a->buckets, x.bucket);
     fast_for(c, heads, 1, add_heads);
     for (int64_t h = 0; h < heads; h++) {
         for (int32_t b = 0; b < a->buckets; b++) x.of_bucket[b] = 0;

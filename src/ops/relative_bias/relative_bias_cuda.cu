@@ -9,12 +9,11 @@ extern "C" {
 
 struct relative_bias_one {
     cuda_plain table, y;
-    const int32_t *offset; /* NULL: 0 */
     relative_bias_attributes a;
     int64_t buckets, heads;
     __device__ __forceinline__ void operator()(int64_t i) const {
         cuda_cell at = cuda_split(i, a.keys), query = cuda_split(at.row, a.queries); /* head, query */
-        int64_t distance = at.column - query.column - (offset ? *offset : 0);
+        int64_t distance = at.column - query.column - a.place;
         int32_t bucket = relative_bias_bucket(distance, (int32_t)buckets, &a);
         y.set(i, table.get(bucket * heads + query.row));
     }
@@ -22,12 +21,8 @@ struct relative_bias_one {
 
 static void run(const op_call *c) {
     const shape *table = &c->in[0].shape;
-    relative_bias_one f = { cuda_plain_of(&c->in[0]),
-                            cuda_plain_of(&c->out[0]),
-                            (const int32_t *)op_in(c, 1)->data,
-                            *(const relative_bias_attributes *)c->attributes,
-                            table->dim[0],
-                            table->dim[1] };
+    relative_bias_one f = { cuda_plain_of(&c->in[0]), cuda_plain_of(&c->out[0]),
+                            *(const relative_bias_attributes *)c->attributes, table->dim[0], table->dim[1] };
     cuda_each(shape_elements(&c->out[0].shape), f);
 }
 
@@ -57,7 +52,7 @@ struct relative_bias_buckets {
         int64_t distances = (int64_t)a.of.queries + a.of.keys - 1;
         double sum = 0;
         for (int64_t d = 0; d < distances; d++)
-            if (relative_bias_bucket(d - (a.of.queries - 1), a.buckets, &a.of) == at.row)
+            if (relative_bias_bucket(d - (a.of.queries - 1) - a.of.place, a.buckets, &a.of) == at.row)
                 sum += sums[at.column * distances + d];
         dtable.set(i, (float)((before.data ? (double)before.get(i) : 0) + sum));
     }
