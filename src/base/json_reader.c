@@ -64,20 +64,13 @@ static int look(json_reader *s) {
     return s->at < s->have ? (unsigned char)s->buffer[s->at] : -1;
 }
 
-int json_reader_peek(json_reader *s) {
+int json_reader_peek_on(json_reader *s) {
     int c;
     while ((c = look(s)) == ' ' || c == '\n' || c == '\r' || c == '\t') s->at++;
     return c;
 }
 
-bool json_reader_take(json_reader *s, char c) {
-    if (json_reader_peek(s) != (unsigned char)c) return false;
-    s->at++;
-    return true;
-}
-
-status json_reader_expect(json_reader *s, char c) {
-    if (json_reader_take(s, c)) return STATUS_OK;
+status json_reader_unexpected(json_reader *s, char c) {
     char what[] = "expected ' '";
     what[sizeof what - 3] = c;
     return json_reader_wrong(s, what);
@@ -156,12 +149,13 @@ static status read_escape(json_reader *s, const sink *out) {
 static uint32_t plain(const json_reader *s) {
     uint32_t n = 0, most = s->have - s->at;
     const unsigned char *c = (const unsigned char *)s->buffer + s->at;
-    while (n < most && c[n] >= 0x20 && c[n] != '"' && c[n] != '\\') {
-        size_t length = c[n] < 0x80 ? 1 : utf8_length((const char *)c + n, most - n);
-        if (length == 0) break;
+    for (;;) {
+        while (n < most && c[n] < 0x80 && c[n] >= 0x20 && c[n] != '"' && c[n] != '\\') n++;
+        if (n == most || c[n] < 0x80) return n;
+        size_t length = utf8_length((const char *)c + n, most - n);
+        if (length == 0) return n;
         n += (uint32_t)length;
     }
-    return n;
 }
 
 static status read_string(json_reader *s, const sink *out) {

@@ -44,14 +44,25 @@ void json_reader_begin(json_reader *r, const json_source *source);
 void json_reader_go(json_reader *r, uint64_t place);
 
 /* The next character that is no blank, which stays; -1 at the end. */
-int json_reader_peek(json_reader *r);
+int json_reader_peek_on(json_reader *r); /* wherever it stands */
+static inline int json_reader_peek(json_reader *r) {
+    if (r->have - r->at >= 4 && (unsigned char)r->buffer[r->at] > ' ') return (unsigned char)r->buffer[r->at];
+    return json_reader_peek_on(r);
+}
 /* How many bytes of the text stand before that one. */
 uint64_t json_reader_place(json_reader *r);
 /* How many bytes of the text stand before what comes next, be it a blank. */
 uint64_t json_reader_behind(const json_reader *r);
 /* Is it this one? Then it is taken. */
-bool json_reader_take(json_reader *r, char c);
-status json_reader_expect(json_reader *r, char c);
+static inline bool json_reader_take(json_reader *r, char c) {
+    bool is = json_reader_peek(r) == (unsigned char)c;
+    r->at += is;
+    return is;
+}
+status json_reader_unexpected(json_reader *r, char c); /* another one is next */
+static inline status json_reader_expect(json_reader *r, char c) {
+    return json_reader_take(r, c) ? STATUS_OK : json_reader_unexpected(r, c);
+}
 /* Behind an item of a list or object: is there another one? */
 status json_reader_another(json_reader *r, char close, bool *more);
 

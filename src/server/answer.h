@@ -36,8 +36,9 @@ void answer_text(answer_writer *w, job *j, const char *bytes, size_t count, bool
 /* Is the text told behind what was told of its tokens? Or it is a vector (answer_vector.c), told at its end.
  */
 bool answer_holds(const job *j);
-/* What is told of a token, at most, in bytes: of `count` tokens. */
-status answer_told_most(const language *l, int64_t count, uint64_t *bytes);
+/* What is told of a token, at most, in bytes: of `count` tokens, whose words have so many `letters` together.
+ */
+status answer_told_most(const language *l, int64_t count, uint64_t *bytes, uint64_t *letters);
 /* A token came: it is told with the next of the text, or at once where that is held. */
 status answer_tell(answer_writer *w, job *j, const language *l, const sample_drawn *d);
 /* Nothing of the text came with it. */

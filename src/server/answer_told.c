@@ -25,13 +25,15 @@ static uint64_t told_bytes(const language_piece *word) {
 }
 
 /* The longest ones, and one of them once more. */
-status answer_told_most(const language *l, int64_t count, uint64_t *bytes) {
+status answer_told_most(const language *l, int64_t count, uint64_t *bytes, uint64_t *letters) {
     uint64_t longest[TOP] = { 0 };
+    *letters = 0;
     for (int64_t id = 0; id < count; id++) {
         language_piece word;
         TRY(l->word(l->context, (int32_t)id, &word));
         uint64_t new = told_bytes(&word);
-        for (int i = 0; i < TOP; i++) {
+        *letters += word.count;
+        for (int i = 0; i<TOP &&new> longest[TOP - 1]; i++) {
             uint64_t old = longest[i];
             if (new <= old) continue;
             longest[i] = new, new = old;

@@ -49,9 +49,9 @@ static status choose_language(server *s) {
 
 static status measure_words(server *s) {
     int64_t count = s->folder.model.vocabulary;
-    TRY(answer_told_most(s->language, count, &s->measured.told));
-    if (s->options->no_formats) return STATUS_OK;
-    return vocabulary_measure(s->language, count, &s->measured.vocabulary, &s->measured.letters);
+    TRY(answer_told_most(s->language, count, &s->measured.told, &s->measured.letters));
+    if (!s->options->no_formats) s->measured.vocabulary = vocabulary_bytes(count, s->measured.letters);
+    return STATUS_OK;
 }
 
 /* One a line. */

@@ -7,16 +7,20 @@
 static uint64_t rounded(uint64_t bytes) { return (bytes + 7) / 8 * 8; }
 static uint64_t words_of(int64_t count) { return ((uint64_t)count + 63) / 64; }
 
-status vocabulary_measure(const language *l, int64_t count, uint64_t *bytes, uint64_t *text) {
+uint64_t vocabulary_bytes(int64_t count, uint64_t text) {
     uint64_t n = (uint64_t)count;
+    return rounded((n + 1) * sizeof(uint32_t)) + rounded(text) + rounded(n * sizeof(int32_t)) +
+           2 * rounded(n) + words_of(count) * sizeof(uint64_t);
+}
+
+status vocabulary_measure(const language *l, int64_t count, uint64_t *bytes, uint64_t *text) {
     *text = 0;
     for (int64_t id = 0; id < count; id++) {
         language_piece word;
         TRY(l->word(l->context, (int32_t)id, &word));
         *text += word.count;
     }
-    *bytes = rounded((n + 1) * sizeof(uint32_t)) + rounded(*text) + rounded(n * sizeof(int32_t)) +
-             2 * rounded(n) + words_of(count) * sizeof(uint64_t);
+    *bytes = vocabulary_bytes(count, *text);
     return STATUS_OK;
 }
 

@@ -31,7 +31,8 @@ typedef struct {
     uint32_t end_count, most_characters;
 } constraint_words;
 
-/* What an open one will hold, in bytes: `*bytes` of text among them. */
+/* What an open one will hold, in bytes, `text` of them those of all words. */
+uint64_t vocabulary_bytes(int64_t count, uint64_t text);
 status vocabulary_measure(const language *l, int64_t count, uint64_t *bytes, uint64_t *text);
 /* Into `memory`, of as many bytes, aligned to 8. */
 status vocabulary_open(const language *l, int64_t count, uint64_t text, void *memory, constraint_words *v);

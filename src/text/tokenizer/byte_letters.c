@@ -2,13 +2,8 @@
  * on, in their order. As GPT-2 had it (github.com/openai/gpt-2, src/encoder.py). */
 #include "text/tokenizer/tokenizer_internal.h"
 
-static bool seen(unsigned byte) {
-    return (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xac) || byte >= 0xae;
-}
-
-/* Those that can't be seen are 0x00-0x20, 0x7f-0xa0 and 0xad. */
 static unsigned letter_of(unsigned byte) {
-    if (seen(byte)) return byte;
+    if (byte_letters_seen(byte)) return byte;
     return 0x100 + (byte <= 0x20 ? byte : byte < 0xad ? byte - 0x7f + 0x21 : 0x43);
 }
 
@@ -17,11 +12,4 @@ size_t byte_letters_write(unsigned char byte, char out[2]) {
     if (point < 0x80) return out[0] = (char)point, 1;
     out[0] = (char)(0xc0 | point >> 6), out[1] = (char)(0x80 | (point & 0x3f));
     return 2;
-}
-
-int byte_letters_read(uint32_t point) {
-    if (point < 0x100) return seen(point) ? (int)point : -1;
-    if (point > 0x143) return -1;
-    uint32_t n = point - 0x100;
-    return (int)(n <= 0x20 ? n : n < 0x43 ? n - 0x21 + 0x7f : 0xad);
 }

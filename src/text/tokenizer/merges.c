@@ -66,33 +66,67 @@ static status find_token(opener *o, span token, uint32_t *id) {
 }
 
 /* Of a pair that is there twice the last one counts. */
-static void insert_merge(tokenizer *t, uint32_t left, uint32_t right, uint32_t rank, uint32_t id) {
-    uint64_t i = hash_pair(left, right), bit = i >> 40 & (MERGE_BITS - 1);
+static void insert_merge(tokenizer *t, const merge *x) {
+    uint64_t i = hash_pair(x->left, x->right), bit = i >> 40 & (MERGE_BITS - 1);
     t->merge_bits[bit / 64] |= (uint64_t)1 << bit % 64;
     for (;; i++) {
         merge *m = &t->merges[i & t->merge_mask];
-        if (m->left != TOKENIZER_NONE && (m->left != left || m->right != right)) continue;
-        *m = (merge){ left, right, rank, id };
+        if (m->left != TOKENIZER_NONE && (m->left != x->left || m->right != x->right)) continue;
+        *m = *x;
         return;
     }
 }
 
-static status read_merge(opener *o, pair_text *p, uint32_t skipped, uint32_t rank) {
-    uint32_t left, right, id;
-    TRY(find_token(o, p->left, &left));
-    TRY(find_token(o, p->right, &right));
+/* The last merges that were read: they go into the table, in their order, when their places have had time to
+ * come from memory. */
+typedef struct {
+    merge last[16];
+    uint64_t count;
+} waiting_merges;
+
+static merge *place_of(waiting_merges *w, uint64_t i) {
+    return &w->last[i % (sizeof w->last / sizeof *w->last)];
+}
+
+static void add_merge(tokenizer *t, waiting_merges *w, const merge *x) {
+    merge *to = place_of(w, w->count);
+    if (w->count >= sizeof w->last / sizeof *w->last) insert_merge(t, to);
+    *to = *x, w->count++;
+    __builtin_prefetch(&t->merges[hash_pair(x->left, x->right) & t->merge_mask], 1);
+}
+
+static void add_waiting(tokenizer *t, waiting_merges *w) {
+    uint64_t most = sizeof w->last / sizeof *w->last, i = w->count > most ? w->count - most : 0;
+    for (; i < w->count; i++) insert_merge(t, place_of(w, i));
+}
+
+/* Of what merges, the token is mostly the next id: that one is looked at before a table is. Not where a token
+ * has two ids: the last one counts. */
+static status find_merged(opener *o, span token, uint32_t *id) {
+    const vocabulary *v = &o->t->words;
+    uint32_t next = *id + 1;
+    if (next < v->ids && v->count == o->vocabulary_count && vocabulary_is(v, next, token.data, token.bytes))
+        return *id = next, STATUS_OK;
+    return find_token(o, token, id);
+}
+
+/* `m` is the merge before, and then this one. */
+static status read_merge(opener *o, pair_text *p, uint32_t skipped, merge *m) {
+    vocabulary_expect(&o->t->words, p->left.data, p->left.bytes);
+    vocabulary_expect(&o->t->words, p->right.data, p->right.bytes);
+    TRY(find_token(o, p->left, &m->left));
+    TRY(find_token(o, p->right, &m->right));
     if (p->right.bytes < skipped) return open_wrong(o, "a merge has a right side shorter than the prefix");
     memmove(p->text + p->left.bytes, p->right.data + skipped, p->right.bytes - skipped);
-    TRY(find_token(o, (span){ p->text, p->left.bytes + p->right.bytes - skipped }, &id));
-    insert_merge(o->t, left, right, rank, id);
-    return STATUS_OK;
+    return find_merged(o, (span){ p->text, p->left.bytes + p->right.bytes - skipped }, &m->id);
 }
 
 status merges_read(opener *o) {
     tokenizer *t = o->t;
     uint64_t slots = vocabulary_slots(o->merge_count);
     bool more;
-    uint32_t rank = 0;
+    waiting_merges waiting = { 0 };
+    merge m = { 0 };
     t->merges = open_take(o, slots * sizeof *t->merges);
     t->merge_bits = open_take(o, MERGE_BITS / 8);
     t->merge_mask = (uint32_t)slots - 1;
@@ -106,10 +140,14 @@ status merges_read(opener *o) {
     for (uint64_t n = 0; result == STATUS_OK && more; n++) {
         result =
             n < o->merge_count ? read_pair(o, &p) : open_wrong(o, "the file was changed while it was read");
-        if (result == STATUS_OK && !p.comment) result = read_merge(o, &p, t->model.prefix.bytes, rank++);
+        if (result == STATUS_OK && !p.comment) {
+            result = read_merge(o, &p, t->model.prefix.bytes, &m);
+            if (result == STATUS_OK) add_merge(t, &waiting, &m), m.rank++;
+        }
         if (result == STATUS_OK) result = json_reader_another(&o->json, ']', &more);
     }
-    t->merge_count = rank;
+    add_waiting(t, &waiting);
+    t->merge_count = m.rank;
     memory_free(p.text);
     return result;
 }

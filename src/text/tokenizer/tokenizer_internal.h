@@ -133,11 +133,17 @@ extern const part_kind *const normalizer_kinds[], *const pre_tokenizer_kinds[],
 typedef struct {
     char *text;
     uint32_t *start, *length;  /* by id; length UINT32_MAX: a hole */
-    uint32_t *slots;           /* id + 1; 0: free */
+    uint32_t *slots;           /* id + 1, and bits of its hash above that; 0: free */
     uint32_t mask, count, ids; /* ids: the largest and one */
     uint32_t longest;          /* bytes of a token */
 } vocabulary;
 
+/* Is this the token of the id? */
+bool vocabulary_is(const vocabulary *v, uint32_t id, const char *token, size_t bytes);
+enum { VOCABULARY_SLOT_IDS = 1 << 25 };
+static inline uint32_t vocabulary_slot_id(uint32_t slot) { return slot % VOCABULARY_SLOT_IDS - 1; }
+/* It will be asked for soon. */
+void vocabulary_expect(const vocabulary *v, const char *token, size_t bytes);
 uint32_t vocabulary_find(const vocabulary *v, const char *token,
                          size_t bytes); /* TOKENIZER_NONE: not in it */
 
@@ -332,5 +338,14 @@ void work_decide(tokenizer_work *w, const char *at, bool inside);
 
 /* ByteLevel's letters for bytes: writes 1 or 2 bytes of UTF-8; returns how many. */
 size_t byte_letters_write(unsigned char byte, char out[2]);
-/* The byte that a letter stands for; -1: none. */
-int byte_letters_read(uint32_t point);
+/* Those that can be seen stand for themselves. */
+static inline bool byte_letters_seen(uint32_t byte) {
+    return (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xac) || (byte >= 0xae && byte <= 0xff);
+}
+/* The byte that a letter stands for; -1: none. Those that can't be seen are 0x00-0x20, 0x7f-0xa0 and 0xad. */
+static inline int byte_letters_read(uint32_t point) {
+    if (byte_letters_seen(point)) return (int)point;
+    if (point < 0x100 || point > 0x143) return -1;
+    uint32_t n = point - 0x100;
+    return (int)(n <= 0x20 ? n : n < 0x43 ? n - 0x21 + 0x7f : 0xad);
+}

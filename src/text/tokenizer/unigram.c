@@ -318,7 +318,7 @@ static status check_unigram(opener *o, part *p) {
         if (t->scores[id] < t->least_score) t->least_score = t->scores[id];
     for (uint32_t i = 0; i <= t->words.mask;
          i++) /* of tokens that are there twice only the one that is found */
-        if (t->words.slots[i]) t->sorted[n++] = t->words.slots[i] - 1;
+        if (t->words.slots[i]) t->sorted[n++] = vocabulary_slot_id(t->words.slots[i]);
     sort_tokens(&(sorting){ &t->words, t->sorted }, 0, n, 0);
     find_pairs(t);
     models_byte_ids(t);

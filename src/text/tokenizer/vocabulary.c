@@ -20,13 +20,32 @@ uint64_t vocabulary_slots(uint64_t count) {
     return slots;
 }
 
-uint32_t vocabulary_find(const vocabulary *v, const char *token, size_t bytes) {
-    for (uint64_t i = hash_words(token, bytes);; i++) {
-        uint32_t id = v->slots[i & v->mask];
-        if (id == 0) return TOKENIZER_NONE;
-        if (v->length[id - 1] == bytes && memcmp(v->text + v->start[id - 1], token, bytes) == 0)
-            return id - 1;
+bool vocabulary_is(const vocabulary *v, uint32_t id, const char *token, size_t bytes) {
+    return v->length[id] == bytes && memcmp(v->text + v->start[id], token, bytes) == 0;
+}
+
+/* What a slot has beside its id: the token itself is looked at only where these bits of its hash are equal.
+ */
+static uint32_t tag_of(uint64_t hash) { return (uint32_t)(hash >> 57) * VOCABULARY_SLOT_IDS; }
+
+/* The slot of a token, or the free one that it would have. */
+static uint32_t *slot_of(const vocabulary *v, const char *token, size_t bytes, uint64_t hash) {
+    for (uint64_t i = hash;; i++) {
+        uint32_t *slot = &v->slots[i & v->mask];
+        if (!*slot) return slot;
+        if (*slot / VOCABULARY_SLOT_IDS * VOCABULARY_SLOT_IDS == tag_of(hash) &&
+            vocabulary_is(v, vocabulary_slot_id(*slot), token, bytes))
+            return slot;
     }
+}
+
+void vocabulary_expect(const vocabulary *v, const char *token, size_t bytes) {
+    __builtin_prefetch(&v->slots[hash_words(token, bytes) & v->mask]);
+}
+
+uint32_t vocabulary_find(const vocabulary *v, const char *token, size_t bytes) {
+    const uint32_t *slot = slot_of(v, token, bytes, hash_words(token, bytes));
+    return *slot ? vocabulary_slot_id(*slot) : TOKENIZER_NONE;
 }
 
 /* ---- scores ---- */
@@ -127,19 +146,37 @@ status vocabulary_count(opener *o) {
     return o->vocabulary_text <= UINT32_MAX ? STATUS_OK : open_wrong(o, "the tokens take more than 4 GiB");
 }
 
-/* Puts a token into the tables; of one that is there twice the last id counts. */
-static void insert(vocabulary *v, span token, uint32_t id) {
-    uint64_t i = hash_words(token.data, token.bytes);
-    uint32_t old = vocabulary_find(v, token.data, token.bytes);
+/* Puts a token into the table; of one that is there twice the last id counts. */
+static void insert(vocabulary *v, uint32_t id) {
+    const char *token = v->text + v->start[id];
+    uint64_t hash = hash_words(token, v->length[id]);
+    uint32_t *slot = slot_of(v, token, v->length[id], hash);
+    v->count += !*slot;
+    *slot = tag_of(hash) | (id + 1);
+}
+
+/* The last tokens that were read: they go into the table, in their order, when their places have had time to
+ * come from memory. */
+typedef struct {
+    uint32_t last[16];
+    uint64_t count;
+} waiting_tokens;
+
+static uint32_t *place_of(waiting_tokens *w, uint64_t i) {
+    return &w->last[i % (sizeof w->last / sizeof *w->last)];
+}
+
+static void add_token(vocabulary *v, waiting_tokens *w, span token, uint32_t id) {
+    uint32_t *to = place_of(w, w->count);
+    if (w->count >= sizeof w->last / sizeof *w->last) insert(v, *to);
+    *to = id, w->count++;
     v->start[id] = (uint32_t)(token.data - v->text), v->length[id] = token.bytes;
-    if (old == TOKENIZER_NONE) {
-        while (v->slots[i & v->mask] != 0) i++;
-        v->slots[i & v->mask] = id + 1;
-        v->count++;
-        return;
-    }
-    while (v->slots[i & v->mask] != old + 1) i++;
-    v->slots[i & v->mask] = id + 1;
+    vocabulary_expect(v, token.data, token.bytes);
+}
+
+static void add_waiting(vocabulary *v, waiting_tokens *w) {
+    uint64_t most = sizeof w->last / sizeof *w->last, i = w->count > most ? w->count - most : 0;
+    for (; i < w->count; i++) insert(v, *place_of(w, i));
 }
 
 static void take_tables(opener *o, uint64_t slots) {
@@ -160,6 +197,7 @@ static void take_tables(opener *o, uint64_t slots) {
 status vocabulary_read(opener *o) {
     vocabulary *v = &o->t->words;
     form f;
+    waiting_tokens waiting = { 0 };
     uint64_t used = 0, count = 0;
     take_tables(o, vocabulary_slots(o->vocabulary_count));
     if (!open_go(o, &o->model, "vocab")) return open_wrong(o, "the model has no 'vocab'");
@@ -171,9 +209,10 @@ status vocabulary_read(opener *o) {
             return open_wrong(o, "the file was changed while it was read");
         if (v->length[f.id] != UINT32_MAX) return open_wrong(o, "two tokens have the id %" PRIu64, f.id);
         used += f.token.bytes;
-        insert(v, f.token, (uint32_t)f.id);
+        add_token(v, &waiting, f.token, (uint32_t)f.id);
         if (o->t->scores) o->t->scores[f.id] = f.score;
     }
+    add_waiting(v, &waiting);
     return STATUS_OK;
 }
 

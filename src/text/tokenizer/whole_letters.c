@@ -97,6 +97,19 @@ static uint32_t letter_of(const tokenizer *t, uint32_t id, char bytes[MOST]) {
     return n > 1 && utf8_length(bytes, n) == n && t->letters->id[whole_letters_point(bytes, n)] == id ? n : 0;
 }
 
+/* Bits of the ids of characters in the table: most tokens are none, and are not looked at. */
+enum { LETTER_BITS = 1 << 15 };
+typedef struct {
+    uint64_t bits[LETTER_BITS / 64];
+} letter_bits;
+
+static void note_letter(letter_bits *b, uint32_t id) {
+    b->bits[id % LETTER_BITS / 64] |= (uint64_t)1 << id % 64;
+}
+static bool may_be_letter(const letter_bits *b, uint32_t id) {
+    return b->bits[id % LETTER_BITS / 64] >> id % 64 & 1;
+}
+
 /* A merge of this rank takes the token: a character that is made later comes as its bytes. */
 static void note_taken(const tokenizer *t, uint32_t id, uint32_t rank) {
     char bytes[MOST];
@@ -107,17 +120,21 @@ static void note_taken(const tokenizer *t, uint32_t id, uint32_t rank) {
 
 void whole_letters_prepare(tokenizer *t) {
     whole_letters *l = t->letters;
+    letter_bits letters = { 0 };
     token_bytes b;
     uint32_t last;
     memset(l, 0, sizeof *l);
     memset(l->id, 0xff, sizeof l->id);
     for (uint32_t id = 0; id < t->words.ids; id++)
-        if (t->words.length[id] != UINT32_MAX && read_token(t, id, &b))
-            l->id[whole_letters_point(b.first, b.count)] = merged(t, b.first, b.count, &last);
+        if (t->words.length[id] != UINT32_MAX && read_token(t, id, &b)) {
+            uint32_t made = merged(t, b.first, b.count, &last);
+            l->id[whole_letters_point(b.first, b.count)] = made;
+            if (made != TOKENIZER_NONE) note_letter(&letters, made);
+        }
     for (uint64_t i = 0; t->merge_count && i <= t->merge_mask; i++) {
         const merge *m = &t->merges[i];
         if (m->left == TOKENIZER_NONE) continue;
-        note_taken(t, m->left, m->rank);
-        note_taken(t, m->right, m->rank);
+        if (may_be_letter(&letters, m->left)) note_taken(t, m->left, m->rank);
+        if (may_be_letter(&letters, m->right)) note_taken(t, m->right, m->rank);
     }
 }
