@@ -115,42 +115,89 @@ static int64_t least_blocks(const engine_sizes *s) {
     return (s->least_texts < s->texts ? s->least_texts : s->texts) * engine_sizes_longest(s);
 }
 
-/* Rows and texts with which the fewest blocks fit. */
-static status choose_rows(engine *e, engine_sizes *s) {
+static status plan_least(engine *e, engine_sizes *s) {
     s->blocks = least_blocks(s);
-    TRY(plan_sizes(e, s));
-    while (!fits(e) && !s->exact && (s->rows > 1 || s->texts > 1)) {
-        int64_t *more = s->texts > s->rows ? &s->texts : &s->rows;
-        *more = (*more + 1) / 2;
-        s->blocks = least_blocks(s);
-        TRY(plan_sizes(e, s));
-    }
-    return fits(e) ? STATUS_OK : refuse(e);
+    return plan_sizes(e, s);
 }
 
-/* The peak grows by the same bytes with each block, but for whole pages: the most that fit are found in two
- * or three plans. */
-static status choose_blocks(engine *e, engine_sizes *s, int64_t most) {
-    int64_t low = s->blocks, high = most + 1; /* low fits, high does not or is not wanted */
-    s->blocks = most;
-    TRY(plan_sizes(e, s));
+/* Rows and texts with which the fewest blocks fit; s is what was planned last. Where one row of one text does
+ * not fit, nothing between is tried. */
+static status choose_rows(engine *e, engine_sizes *s) {
+    engine_sizes one = *s;
+    one.rows = one.texts = 1;
+    if (s->blocks != least_blocks(s)) TRY(plan_least(e, s));
     if (fits(e)) return STATUS_OK;
-    for (high = most; low + 1 < high;) {
-        s->blocks = low + (high - low) / 2;
-        TRY(plan_sizes(e, s));
-        *(fits(e) ? &low : &high) = s->blocks;
+    if (s->exact) return refuse(e);
+    TRY(plan_least(e, &one));
+    if (!fits(e)) return refuse(e);
+    do {
+        int64_t *more = s->texts > s->rows ? &s->texts : &s->rows;
+        *more = (*more + 1) / 2;
+        TRY(plan_least(e, s));
+    } while (!fits(e));
+    return STATUS_OK;
+}
+
+/* Numbers of blocks, of which `low` fits and `high` does not, and the peaks with them. */
+typedef struct {
+    int64_t low, high;
+    double low_bytes, high_bytes;
+} block_range;
+
+static status try_blocks(engine *e, engine_sizes *s, block_range *r, int64_t n) {
+    s->blocks = n <= r->low ? r->low + 1 : n >= r->high ? r->high - 1 : n;
+    TRY(plan_sizes(e, s));
+    double bytes = (double)e->plan.peak_bytes;
+    if (fits(e))
+        r->low = s->blocks, r->low_bytes = bytes;
+    else
+        r->high = s->blocks, r->high_bytes = bytes;
+    return STATUS_OK;
+}
+
+/* The peak grows by the same bytes with each block, but for whole pages: a straight line through both ends
+ * says how many fit, and the next number does not. Where they do, or those do not, it is drawn anew, or the
+ * range is halved. */
+static status choose_blocks(engine *e, engine_sizes *s, block_range *r) {
+    for (int tries = 0; r->low + 1 < r->high; tries++) {
+        double share = ((double)e->options.memory - r->low_bytes) / (r->high_bytes - r->low_bytes);
+        int64_t most = r->low + (int64_t)(share * (double)(r->high - r->low));
+        if (tries >= 4) most = r->low + (r->high - r->low) / 2;
+        TRY(try_blocks(e, s, r, most + 1));
+        if (r->high == most + 1 && r->low < most) TRY(try_blocks(e, s, r, most));
     }
-    s->blocks = low;
+    if (s->blocks == r->low) return STATUS_OK;
+    s->blocks = r->low;
     return plan_sizes(e, s);
+}
+
+/* Those that texts of the full length would take together, or as many as are wanted. */
+static int64_t most_blocks(const engine_sizes *wanted, const engine_sizes *s) {
+    int64_t useful = s->texts * engine_sizes_longest(s), least = least_blocks(s);
+    int64_t most = wanted->blocks && wanted->blocks < useful ? wanted->blocks : useful;
+    return most > least ? most : least;
+}
+
+/* As many blocks as are wanted do not fit. */
+static status fit_in(engine *e, const engine_sizes *wanted, engine_sizes *s) {
+    block_range r = { .high = s->blocks, .high_bytes = (double)e->plan.peak_bytes };
+    int64_t texts = s->texts, rows = s->rows;
+    TRY(choose_rows(e, s));
+    r.low = s->blocks, r.low_bytes = (double)e->plan.peak_bytes;
+    if (s->texts == texts && s->rows == rows) return choose_blocks(e, s, &r);
+    int64_t most = most_blocks(wanted, s); /* with fewer texts or rows they may */
+    if (most == r.low) return STATUS_OK;
+    r.high = most + 1;
+    TRY(try_blocks(e, s, &r, most));
+    return r.low == most ? STATUS_OK : choose_blocks(e, s, &r);
 }
 
 status engine_plan(engine *e, const engine_sizes *wanted) {
     engine_sizes s = *wanted;
     s.window = e->folder->model.window;
-    TRY(choose_rows(e, &s));
-    int64_t useful = s.texts * engine_sizes_longest(&s);
-    int64_t most = wanted->blocks && wanted->blocks < useful ? wanted->blocks : useful;
-    if (most > s.blocks) TRY(choose_blocks(e, &s, most));
+    s.blocks = most_blocks(wanted, &s);
+    TRY(plan_sizes(e, &s));
+    if (!fits(e)) TRY(fit_in(e, wanted, &s));
     memory_trim();
     return STATUS_OK;
 }

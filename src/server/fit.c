@@ -73,7 +73,7 @@ static int64_t between(const walk *w, double x) {
  * other side closes in on it. */
 static status close_in(walk *w) {
     bool fits = false;
-    int64_t step = 16;
+    int64_t step = 1;
     for (bool straight = true; w->low + 1 < w->high; straight = !straight) {
         double budget = (double)w->server->options->engine.memory, all = w->high_bytes - w->low_bytes;
         double line = (double)w->low + (budget - w->low_bytes) / all * (double)(w->high - w->low);

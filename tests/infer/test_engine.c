@@ -87,6 +87,23 @@ static void texts_are_what_they_are_alone(void **state) {
     threads_set(1);
 }
 
+/* With one block more, or with the rows and texts of the next larger plan, it would not fit. */
+static void no_more_fits(const engine *e, const engine_sizes *wanted, uint64_t memory) {
+    const engine_sizes *s = engine_planned(e);
+    engine_sizes more = *s;
+    engine *other;
+    if (s->blocks == s->texts * CONTEXT / CACHE_BLOCK) {
+        if (s->rows == wanted->rows && s->texts == wanted->texts) return;
+        more.texts = s->texts * 2 <= wanted->texts ? s->texts * 2 : s->texts;
+        more.rows = s->rows * 2 <= wanted->rows ? s->rows * 2 : s->rows;
+    }
+    more.blocks = more.texts == s->texts && more.rows == s->rows ? s->blocks + 1 : CONTEXT / CACHE_BLOCK;
+    assert_int_equal(engine_open(&(engine_options){ .threads = 2 }, &folder, &other), STATUS_OK);
+    assert_int_equal(engine_plan(other, &more), STATUS_OK);
+    assert_true(engine_planned_bytes(other) > memory);
+    engine_close(other);
+}
+
 /* From what all of it takes down to one block less than a text, each plan keeps to its budget. */
 static void budgets_are_kept(void **state) {
     (void)state;
@@ -110,6 +127,7 @@ static void budgets_are_kept(void **state) {
             break;
         }
         assert_true(engine_planned_bytes(e) <= memory);
+        no_more_fits(e, &sizes, memory);
         memory = engine_planned_bytes(e) - 1;
         if (plans % 8 == 0) {
             if (engine_start(e) != STATUS_OK) fail_msg("%s", status_message());
