@@ -14,8 +14,8 @@
 #include "server/exchange.h"
 
 enum {
-    CLOSING = 8,          /* connections that end while others begin in their places */
-    IDLE_SECONDS = 10,    /* of a connection that says nothing */
+    CLOSING = 8, /* connections that end while others begin in their places */
+    IDLE_SECONDS = LISTENER_SILENT_SECONDS,
     DISCARDED = 16 << 20, /* of a body that is too long, until the connection ends */
     LIBRARY_ROOM = 16384, /* of a connection: for its head, and pieces of its body and answer */
 };
@@ -28,7 +28,7 @@ struct http {
 
 uint64_t http_bytes(int64_t connections) {
     return (uint64_t)(connections + CLOSING) * (SERVER_CONNECTION + sizeof(exchange)) + sizeof(struct http) +
-           HTTP_LIBRARY_BYTES + listener_bytes();
+           HTTP_LIBRARY_BYTES + listener_bytes(connections);
 }
 
 void http_wake(server *s, job *j) {

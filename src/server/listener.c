@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "server/silent.h"
 
 enum {
     BACKLOG = 4096,     /* that the system keeps until they are accepted */
@@ -23,8 +24,9 @@ enum {
     LINGER_SECONDS = 2, /* at most */
     OTHER_FILES = 64,   /* open files beside connections */
 };
-#define PATIENCE_SECONDS 0.25 /* in which nobody has gone */
-#define MOST_SECONDS 2.0      /* even where places get free */
+enum { WAKE = LINGERING, SOCKET, SILENT, ASKED = 3 }; /* what is asked behind those who were refused */
+#define PATIENCE_SECONDS 0.25                         /* in which nobody has gone */
+#define MOST_SECONDS 2.0                              /* even where places get free */
 
 typedef struct {
     int socket;
@@ -38,12 +40,13 @@ typedef struct listener {
     pthread_t thread;
     struct sockaddr_un path; /* sun_path[0] 0: it has none */
     ino_t inode;
+    silent_set *silent; /* whom it has accepted, and who has said nothing */
     lingering refused[LINGERING];
     uint32_t next; /* the oldest, and the place of the next one */
-    struct pollfd asked[LINGERING + 2];
+    struct pollfd asked[LINGERING + ASKED];
 } listener;
 
-uint64_t listener_bytes(void) { return sizeof(listener); }
+uint64_t listener_bytes(int64_t connections) { return sizeof(listener) + silent_bytes(connections); }
 
 /* ---- where ---- */
 
@@ -128,6 +131,7 @@ status listener_open(server *s, listener_takes takes, int64_t *port) {
     *l = (listener){ .takes = takes, .socket = -1, .wake = { -1, -1 } };
     for (int i = 0; i < LINGERING; i++) l->refused[i].socket = -1;
     TRY(raise_limit(o->connections));
+    TRY(silent_open(o->connections, &l->silent));
     if (pipe2(l->wake, O_CLOEXEC | O_NONBLOCK) != 0) return cannot(o);
     return unix_path(o->host) ? open_path(l, o, port) : open_address(l, o, port);
 }
@@ -199,19 +203,40 @@ typedef struct {
     double since, stuck_since;
 } waiting;
 
+/* To HTTP: it has the socket, or has closed it. */
+static void hand_over(server *s, int socket) {
+    struct sockaddr_storage from = { 0 };
+    socklen_t bytes = sizeof from;
+    getpeername(socket, (struct sockaddr *)&from, &bytes);
+    if (!s->listener->takes(s, socket, (struct sockaddr *)&from, bytes)) listener_freed(s);
+}
+
+/* It has a place. Mostly its request comes with it; else it stays here until something comes. */
+static void welcome(server *s, int socket, double now) {
+    char byte;
+    bool speaks = recv(socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 || errno != EAGAIN;
+    if (speaks || !silent_add(s->listener->silent, socket, now)) hand_over(s, socket);
+}
+
+/* Those who have spoken, and those who were silent for too long. */
+static void look_at_silent(server *s, double now) {
+    silent_set *all = s->listener->silent;
+    for (int socket; (socket = silent_spoken(all)) >= 0;) hand_over(s, socket);
+    for (int socket; (socket = silent_since(all, now - LISTENER_SILENT_SECONDS)) >= 0;)
+        close(socket), listener_freed(s);
+}
+
 /* All that wait while there are places; `beyond`: those too for whom there is none. */
 static void accept_all(server *s, waiting *w, double now, bool beyond) {
     listener *l = s->listener;
-    struct sockaddr_storage from;
     for (;;) {
-        socklen_t bytes = sizeof from;
         bool room = take_place(s);
         w->all = room || beyond;
         if (!w->all) return;
-        int socket = accept4(l->socket, (struct sockaddr *)&from, &bytes, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        int socket = accept4(l->socket, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         int why = errno;
-        if (room && socket >= 0) w->stuck_since = now;
-        if (room && (socket < 0 || !l->takes(s, socket, (struct sockaddr *)&from, bytes))) listener_freed(s);
+        if (room && socket >= 0) w->stuck_since = now, welcome(s, socket, now);
+        if (room && socket < 0) listener_freed(s);
         if (!room && socket >= 0) refuse_one(s, socket);
         if (socket >= 0 || why == EINTR || why == ECONNABORTED) continue;
         w->all = why == EAGAIN; /* or there are no more descriptors for now */
@@ -224,12 +249,14 @@ static void *accept_forever(void *context) {
     server *s = context;
     listener *l = s->listener;
     for (waiting w = { .all = true };;) {
-        l->asked[LINGERING] = (struct pollfd){ l->wake[0], POLLIN, 0 };
-        l->asked[LINGERING + 1] = (struct pollfd){ w.all ? l->socket : -1, POLLIN, 0 };
+        l->asked[WAKE] = (struct pollfd){ l->wake[0], POLLIN, 0 };
+        l->asked[SOCKET] = (struct pollfd){ w.all ? l->socket : -1, POLLIN, 0 };
+        l->asked[SILENT] = (struct pollfd){ silent_descriptor(l->silent), POLLIN, 0 };
         for (int i = 0; i < LINGERING; i++) l->asked[i] = (struct pollfd){ l->refused[i].socket, POLLIN, 0 };
-        poll(l->asked, LINGERING + 2, w.all ? 500 : 10);
-        if (l->asked[LINGERING].revents) return NULL;
+        poll(l->asked, LINGERING + ASKED, w.all ? 500 : 10);
+        if (l->asked[WAKE].revents) return NULL;
         double now = clock_seconds();
+        look_at_silent(s, now);
         listen_to_refused(l, l->asked, now);
         if (w.all) w.since = w.stuck_since = now;
         accept_all(s, &w, now, now - w.stuck_since > PATIENCE_SECONDS || now - w.since > MOST_SECONDS);
@@ -254,6 +281,7 @@ void listener_close(server *s) {
         pthread_join(l->thread, NULL);
     }
     for (int i = 0; i < LINGERING; i++) let_go(&l->refused[i]);
+    silent_close(l->silent);
     for (int i = 0; i < 2; i++)
         if (l->wake[i] >= 0) close(l->wake[i]);
     if (l->socket >= 0) close(l->socket);
