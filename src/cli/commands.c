@@ -201,15 +201,16 @@ const cli_command cli_commands[] = {
       .name = "quantize",
       .subject = "DIR",
       .run = cli_quantize,
-      .brief = "a trained model with weights of 8 bits: --to int8 --out DIR",
+      .brief = "a trained model with weights of 8 or 4 bits: --to int8 --out DIR",
       .about =
-          "Reads the model in DIR and writes one whose products have weights of 8 bits, for generating and "
-          "for train --eval-only. With --data, or with --to int8:static, it says what that does to the loss. "
-          "It saves nothing in training.",
+          "Reads the model in DIR and writes one whose products have weights of 8 or 4 bits, for generating "
+          "and for train --eval-only. With --data, or with --to int8:static, it says what that does to the "
+          "loss. It saves nothing in training.",
       .examples = { { "snug quantize model --to int8 --data book.txt --out small", "a scale for each token" },
                     { "snug quantize model --to int8:static --calibrate book.txt --out small",
                       "stored scales" },
                     { "snug quantize model --to int8:all --out smaller", "embeddings as well" },
+                    { "snug quantize model --to int4:all --out smallest", "4 bits" },
                     { "snug generate small --prompt 'You may'", "" } } },
     { .command = COMMAND_EXPORT,
       .name = "export",

@@ -117,7 +117,9 @@ typedef struct {
         QUANTIZE_TO_INT8,
         QUANTIZE_TO_INT8_STATIC,
         QUANTIZE_TO_INT8_ALL,
-        QUANTIZE_TO_INT8_STATIC_ALL
+        QUANTIZE_TO_INT8_STATIC_ALL,
+        QUANTIZE_TO_INT4,
+        QUANTIZE_TO_INT4_ALL
     } to; /* quantize: */
     enum { QUANTIZE_AS_TO, QUANTIZE_DYNAMIC, QUANTIZE_STATIC } mode;
     const char *calibrate;

@@ -140,12 +140,12 @@ static const option rows[] = {
       .group = GROUP_MODEL,
       .commands = COMMAND_QUANTIZE,
       .offset = FIELD(to),
-      .words = "int8, int8:static, int8:all, int8:static:all",
+      .words = "int8, int8:static, int8:all, int8:static:all, int4, int4:all",
       .fallback = "", /* it must be said */
       .help =
           "what the weights of products become, or of all: embeddings too, and projections tied to one; "
           "what they are given is quantized with a scale for each token as it comes, or, static, with one "
-          "found beforehand" },
+          "found beforehand, or, int4, to 8 bits with a scale for each 32 numbers" },
     { .name = "mode",
       .hint = "MODE",
       .kind = OPTION_CHOICE,

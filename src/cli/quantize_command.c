@@ -1,4 +1,4 @@
-/* snug quantize: a trained model with weights of 8 bits, and what that did to it. */
+/* snug quantize: a trained model with weights of 8 or 4 bits, and what that did to it. */
 #include <math.h>
 #include <string.h>
 
@@ -14,16 +14,21 @@ static bool is_static(const options *o) {
 }
 
 static bool is_all(const options *o) {
-    return o->to == QUANTIZE_TO_INT8_ALL || o->to == QUANTIZE_TO_INT8_STATIC_ALL;
+    return o->to == QUANTIZE_TO_INT8_ALL || o->to == QUANTIZE_TO_INT8_STATIC_ALL ||
+           o->to == QUANTIZE_TO_INT4_ALL;
 }
+
+static bool is_narrow(const options *o) { return o->to == QUANTIZE_TO_INT4 || o->to == QUANTIZE_TO_INT4_ALL; }
 
 static status check(const options *o) {
     if (!o->run.out)
         return status_set(STATUS_INVALID, "quantize wants --out DIR, where the quantized model is to go");
     if (o->to == QUANTIZE_TO_UNSAID)
         return status_set(STATUS_INVALID,
-                          "quantize wants --to int8 or --to int8:static, what weights are to become; with "
-                          ":all behind it embeddings too");
+                          "quantize wants --to int8, --to int8:static or --to int4, what weights are to "
+                          "become; with :all behind it embeddings too");
+    if (is_narrow(o) && o->mode == QUANTIZE_STATIC)
+        return status_set(STATUS_INVALID, "--to int4 has no --mode static; leave --mode out");
     if (is_static(o) && o->mode == QUANTIZE_DYNAMIC)
         return status_set(STATUS_INVALID, "--to int8:static and --mode dynamic contradict each other; leave "
                                           "--mode out");
@@ -89,6 +94,7 @@ status cli_quantize(const options *o, cli_streams *streams) {
     TRY(check(o));
     TRY(quantize_run(&(quantize_options){ .directory = o->subject,
                                           .out = o->run.out,
+                                          .is_narrow = is_narrow(o),
                                           .is_static = is_static(o),
                                           .all = is_all(o),
                                           .calibrate = o->calibrate,

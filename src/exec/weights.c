@@ -37,6 +37,7 @@ status exec_weights(exec *e, model_weight **list, uint32_t *count) {
                                               .shape = x->shape,
                                               .type = x->dtype,
                                               .by_rows = x->by_rows,
+                                              .panels = x->panels,
                                               .side_by_side = x->pool == POOL_MEMORY && !p->device->apart,
                                               .parts = &by_parts,
                                               .context = e,

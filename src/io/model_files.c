@@ -9,11 +9,12 @@
 #include "base/utf8.h"
 #include "io/coded_files.h"
 #include "io/expert_files.h"
+#include "io/panel_files.h"
 #include "io/timm_files.h"
 #include "io/vit_files.h"
 #include "io/weight_files.h"
 #include "models/head.h"
-#include "ops/codes.h"
+#include "ops/codes4.h"
 
 enum { PATH_BYTES = 4096 };
 
@@ -127,11 +128,26 @@ static status check_numbers(const safetensors *s, const safetensors_entry *e, co
         s->files[e->file].path, w->name, e->dtype);
 }
 
+/* Codes of 4 bits are made of numbers while they are read, but for those that products of integers read. */
+static shape shape_in(const safetensors_entry *e, const model_weight *w) {
+    if (w->panels) return safetensors_dtype(e->dtype) == DTYPE_U8 ? w->shape : panel_files_shape(w);
+    return w->type == DTYPE_U8 ? coded_files_shape(w) : w->shape;
+}
+
+/* Is it panels of codes of this matrix of the model's, however that lies? */
+static bool is_panels_of(const safetensors_entry *e, const model_weight *w) {
+    if (safetensors_dtype(e->dtype) != DTYPE_U8 || !dtype_is_float(w->type) || w->shape.rank != 2)
+        return false;
+    shape along = codes4_shape(w->shape.dim[0], w->shape.dim[1]),
+          across = codes4_shape(w->shape.dim[1], w->shape.dim[0]);
+    return safetensors_has_shape(e, &along) || safetensors_has_shape(e, &across);
+}
+
 static status check_shape(const safetensors *s, const safetensors_entry *e, const model_weight *w,
                           const model_files_difference *d) {
     char have[SHAPE_TEXT_BYTES], need[SHAPE_TEXT_BYTES];
-    shape should = w->type == DTYPE_U8 ? coded_files_shape(w) : w->shape;
-    if (safetensors_has_shape(e, &should)) return STATUS_OK;
+    shape should = shape_in(e, w);
+    if (safetensors_has_shape(e, &should) || is_panels_of(e, w)) return STATUS_OK;
     if (is_grown(e, w, d)) return check_numbers(s, e, w);
     return status_set(STATUS_INVALID, "%s: the tensor '%s' is %s, the model needs %s", s->files[e->file].path,
                       w->name, entry_shape_text(e, have), shape_text(&should, need));
@@ -151,8 +167,9 @@ static status read_weight(const safetensors *s, const safetensors_entry *e, cons
     TRY(check_shape(s, e, w, d));
     dtype from = safetensors_dtype(e->dtype);
     bool known = from == DTYPE_F32 || dtype_is_half(from);
-    if (from == w->type && from == DTYPE_I8) return weight_files_read(s, e, w);
+    if (from == w->type && (from == DTYPE_I8 || w->panels)) return weight_files_read(s, e, w);
     if (known && w->type == DTYPE_I8 && scales) return read_into_codes(s, e, w, scales);
+    if (known && w->panels && scales) return panel_files_read(s, e, w, scales);
     if (known && w->type == DTYPE_U8 && scales) return coded_files_read(s, e, w, scales);
     if (w->type == DTYPE_I8)
         return status_set(STATUS_INVALID,
@@ -161,6 +178,10 @@ static status read_weight(const safetensors *s, const safetensors_entry *e, cons
     if (from == DTYPE_I8)
         return status_set(STATUS_INVALID,
                           "%s: the tensor '%s' is of codes of 8 bits (I8); plain numbers are wanted here",
+                          path, w->name);
+    if (from == DTYPE_U8)
+        return status_set(STATUS_INVALID,
+                          "%s: the tensor '%s' is of codes of 4 bits (U8); plain numbers are wanted here",
                           path, w->name);
     if (known) return weight_files_read(s, e, w);
     return status_set(STATUS_INVALID, "%s: the tensor '%s' is of type %s; weights are F32, BF16 or F16", path,
@@ -207,7 +228,7 @@ static bool is_made(const safetensors *s, const model_weight *weights, uint32_t 
     size_t length = codes_scales_of(name);
     const model_weight *w = length ? find_weight(weights, count, name, length) : NULL;
     const safetensors_entry *e = w && coded_files_has(w) ? find(s, w->name) : NULL;
-    return e && safetensors_dtype(e->dtype) != DTYPE_I8;
+    return e && dtype_is_float(safetensors_dtype(e->dtype));
 }
 
 static const model_weight *scales_of(const model_weight *weights, uint32_t count, const model_weight *w) {
@@ -232,11 +253,12 @@ status model_files_all_used(const safetensors *s, const bool *used) { return all
 
 /* Is this weight one of a new head that the file lacks, or has for another one? That is used up as well. */
 static bool is_lacking(const safetensors *s, const model_weight *w, const model *judge, bool *used) {
-    shape should = w->type == DTYPE_U8 ? coded_files_shape(w) : w->shape;
     if (!judge || !head_owns(judge, w->name)) return false;
     const safetensors_entry *e = find(s, w->name);
-    if (e && used) used[e - s->entries] = true;
-    return !e || !safetensors_has_shape(e, &should);
+    if (!e) return true;
+    shape should = shape_in(e, w);
+    if (used) used[e - s->entries] = true;
+    return !safetensors_has_shape(e, &should);
 }
 
 static status read_listed(const safetensors *s, const model_weight *weights, uint32_t count,

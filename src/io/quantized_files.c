@@ -6,15 +6,17 @@
 #include <sys/stat.h>
 
 #include "base/half.h"
+#include "base/least.h"
 #include "base/memory.h"
 #include "base/utf8.h"
 #include "io/expert_files.h"
 #include "io/file.h"
 #include "io/json.h"
 #include "io/model_files.h"
+#include "io/panel_files.h"
 #include "io/safetensors.h"
 #include "io/vit_files.h"
-#include "ops/codes.h"
+#include "ops/codes4.h"
 #include "passes/storing.h"
 
 enum { PATH_BYTES = 4096 };
@@ -30,6 +32,12 @@ static status path_of(const char *path, const char *file, char into[PATH_BYTES])
 
 /* ---- what the configuration says ---- */
 
+static bool has_key(const pass *p, const char *key) {
+    for (const char *const *k = pass_stores(p) ? p->storing->keys : NULL; k && *k; k++)
+        if (strcmp(*k, key) == 0) return true;
+    return false;
+}
+
 static status read_form(json_value root, const pass **p, pass_setting *s) {
     json_value form, v;
     const char *method, *setting;
@@ -38,15 +46,16 @@ static status read_form(json_value root, const pass **p, pass_setting *s) {
     TRY(json_as_object(form));
     TRY(json_get_string(form, "quant_method", &method));
     for (int i = 0; pass_table[i] && !*p; i++)
-        if (pass_stores(pass_table[i]) && strcmp(pass_stores(pass_table[i]), method) == 0) *p = pass_table[i];
+        if (has_key(pass_table[i], method)) *p = pass_table[i];
     TRY(json_get(form, "quant_method", &v));
     if (!*p)
         return json_wrong(
             v, "is '%.40s', which this program does not read; 'snug quantize' makes what it does", method);
     TRY(json_get_string(form, "setting", &setting));
-    if ((*p)->parse(setting, s) == STATUS_OK && s->class == PASS_LOSSY) return STATUS_OK;
+    bool known = (*p)->parse(setting, s) == STATUS_OK && s->class == PASS_LOSSY;
+    if (known && strcmp(pass_stores_as(*p, s), method) == 0) return STATUS_OK;
     TRY(json_get(form, "setting", &v));
-    return json_wrong(v, "is '%.40s', which %s does not know", setting, pass_stores(*p));
+    return json_wrong(v, "is '%.40s', which %s does not know", setting, method);
 }
 
 status quantized_files_read(const char *path, const pass **p, pass_setting *s) {
@@ -62,9 +71,11 @@ status quantized_files_read(const char *path, const pass **p, pass_setting *s) {
 }
 
 bool quantized_files_form(const model_weight *weights, uint32_t count, model_config_stored *form) {
+    pass_setting s;
     *form = (model_config_stored){ .setting = "int8" };
     for (int i = 0; pass_table[i]; i++)
-        if (pass_stores(pass_table[i])) form->method = pass_stores(pass_table[i]);
+        if (pass_stores(pass_table[i]) && pass_table[i]->parse(form->setting, &s) == STATUS_OK)
+            form->method = pass_stores_as(pass_table[i], &s);
     for (uint32_t i = 0; i < count; i++)
         if (weights[i].type == DTYPE_I8) return true;
     return false;
@@ -74,15 +85,24 @@ bool quantized_files_form(const model_weight *weights, uint32_t count, model_con
 
 enum { BUFFER = 1 << 18 }; /* elements that are read at a time */
 
+/* Elements that there is room for: those, or a panel of codes of 4 bits. */
+static int64_t room_for(const model_weight *weights, uint32_t count) {
+    int64_t room = BUFFER;
+    for (uint32_t i = 0; i < count; i++)
+        if (weights[i].panels) room = most(room, CODES4_PANEL * panel_files_matrix(&weights[i]).depth);
+    return room;
+}
+
 /* One weight that passes through. */
 typedef struct {
     const safetensors *file;
     const safetensors_entry *entry;
     const model_weight *weight;
     codes_matrix matrix; /* without scales: the weight stays as it is */
-    float *wide;         /* BUFFER numbers */
+    float *wide;         /* `room` numbers */
     void *narrow;        /* the same, as the file has them */
     int8_t *codes;
+    int64_t room;
 } passing;
 
 /* Elements first .. first + n - 1 as f32, in p->wide. */
@@ -125,6 +145,32 @@ static status next_part(void *context, uint64_t first, const void **data, uint64
     return STATUS_OK;
 }
 
+/* ---- codes of 4 bits ---- */
+
+/* Some panels from a part's first byte on: their codes, or with `scales` these. Both are made each time, so
+ * that neither is held. */
+static status make_panels(const passing *p, uint64_t first, bool scales, const void **data, uint64_t *bytes) {
+    const panel_reading r = { p->file, p->entry, p->weight, p->wide, p->narrow, p->room };
+    panel_matrix m = panel_files_matrix(p->weight);
+    int64_t groups = codes4_groups(m.depth), each = groups * (scales ? 2 : CODES4_BYTES);
+    int64_t output = (int64_t)first / each, panels = panel_files_at_once(&r);
+    int64_t outputs = least(panels * CODES4_PANEL, m.outputs - output);
+    uint8_t *codes = (uint8_t *)p->codes;
+    uint16_t *of_panels = (uint16_t *)(void *)(codes + outputs * groups * CODES4_BYTES);
+    TRY(panel_files_encode(&r, output / CODES4_PANEL, panels, codes, of_panels));
+    *data = scales ? (void *)of_panels : codes;
+    *bytes = (uint64_t)(outputs * each);
+    return STATUS_OK;
+}
+
+static status next_panels(void *context, uint64_t first, const void **data, uint64_t *bytes) {
+    return make_panels(context, first, false, data, bytes);
+}
+
+static status next_scales(void *context, uint64_t first, const void **data, uint64_t *bytes) {
+    return make_panels(context, first, true, data, bytes);
+}
+
 /* ---- a whole directory ---- */
 
 typedef struct {
@@ -157,16 +203,35 @@ static const safetensors_entry *find(const safetensors *s, const char *name) {
 static status check_entry(const conversion *c, const model_weight *w, const safetensors_entry *e) {
     char need[SHAPE_TEXT_BYTES];
     const char *path = c->file.files[0].path;
+    shape should = w->panels ? panel_files_shape(w) : w->shape;
     if (!e)
         return status_set(STATUS_INVALID, "%s has no tensor '%s', which the model needs, of shape %s", path,
-                          w->name, shape_text(&w->shape, need));
-    if (!safetensors_has_shape(e, &w->shape))
+                          w->name, shape_text(&should, need));
+    if (!safetensors_has_shape(e, &should))
         return status_set(STATUS_INVALID, "%s: the tensor '%s' is not of the shape %s that the model needs",
-                          path, w->name, shape_text(&w->shape, need));
+                          path, w->name, shape_text(&should, need));
     dtype from = safetensors_dtype(e->dtype);
     if (from == DTYPE_F32 || dtype_is_half(from)) return STATUS_OK;
     return status_set(STATUS_INVALID, "%s: the tensor '%s' is of type %s; weights are F32, BF16 or F16", path,
                       w->name, e->dtype);
+}
+
+/* The weight of panels that this is the scales of; NULL: it is none such. */
+static const model_weight *panels_of(const conversion *c, const model_weight *scales) {
+    size_t length = codes_scales_of(scales->name);
+    for (uint32_t i = 0; length && i < c->count; i++) {
+        const model_weight *w = &c->weights[i];
+        if (w->panels && strlen(w->name) == length && strncmp(w->name, scales->name, length) == 0) return w;
+    }
+    return NULL;
+}
+
+static status prepare_scales(const conversion *c, const model_weight *of, safetensors_item *item,
+                             passing *p) {
+    *p = c->buffers;
+    p->file = &c->file, p->weight = of, p->entry = find(&c->file, of->name);
+    item->part = next_scales, item->context = p;
+    return check_entry(c, of, p->entry);
 }
 
 static status prepare(conversion *c, uint32_t i, quantized_files_bytes *bytes) {
@@ -179,11 +244,18 @@ static status prepare(conversion *c, uint32_t i, quantized_files_bytes *bytes) {
                                 .data = w->data,
                                 .bytes = (uint64_t)shape_elements(&w->shape) * dtype_bytes(w->type) };
     if (w->data) return STATUS_OK;
+    const model_weight *of = panels_of(c, w);
+    if (of) return prepare_scales(c, of, item, p);
     *p = c->buffers;
     p->file = &c->file, p->weight = w, p->entry = find(&c->file, w->name);
     TRY(check_entry(c, w, p->entry));
     bytes->before += p->entry->bytes;
     item->part = next_part, item->context = p;
+    if (w->panels) {
+        item->part = next_panels;
+        bytes->quantized++;
+        return STATUS_OK;
+    }
     if (w->type != DTYPE_I8) {
         item->dtype = p->entry->dtype, item->bytes = p->entry->bytes;
         return STATUS_OK;
@@ -206,21 +278,24 @@ static status check_all_used(const conversion *c) {
 
 uint64_t quantized_files_held(const model_weight *weights, uint32_t count) {
     enum { ENTRY = 2 * sizeof(safetensors_entry) }; /* of the file that is read, while its list grows */
-    uint64_t files = expert_files_count(weights, count);
-    uint64_t bytes = BUFFER * (sizeof(float) + sizeof(uint16_t) + sizeof(int8_t)) +
+    uint64_t files = expert_files_count(weights, count), room = (uint64_t)room_for(weights, count);
+    uint64_t bytes = room * (sizeof(float) + sizeof(uint16_t) + sizeof(int8_t)) +
                      files * (sizeof(passing) + sizeof(safetensors_item) + sizeof(model_weight) + ENTRY);
     if (files > count) bytes += files * EXPERT_FILES_BYTES;
     for (uint32_t i = 0; i < count; i++)
-        if (codes_scales_of(weights[i].name)) bytes += weight_bytes(&weights[i]);
+        if (codes_scales_of(weights[i].name) && weights[i].type == DTYPE_F32)
+            bytes += weight_bytes(&weights[i]);
     return bytes;
 }
 
 static status make_room(conversion *c) {
     c->passing = memory_new(c->count, sizeof *c->passing);
     c->items = memory_new(c->count, sizeof *c->items);
-    c->buffers = (passing){ .wide = memory_new(BUFFER, sizeof(float)),
-                            .narrow = memory_new(BUFFER, sizeof(uint16_t)),
-                            .codes = memory_new(BUFFER, sizeof(int8_t)) };
+    size_t room = (size_t)room_for(c->weights, c->count);
+    c->buffers = (passing){ .wide = memory_new(room, sizeof(float)),
+                            .narrow = memory_new(room, sizeof(uint16_t)),
+                            .codes = memory_new(room, sizeof(int8_t)),
+                            .room = (int64_t)room };
     const passing *b = &c->buffers;
     if (c->passing && c->items && b->wide && b->narrow && b->codes) return STATUS_OK;
     return status_set(STATUS_FAILED, "no memory to quantize a model");

@@ -48,6 +48,8 @@ enum {
     TENSOR_WHOLE = 64,      /* a parameter that is trained itself where others have adapters in their place */
     TENSOR_BARE = 128,      /* a parameter outside of linear layers: it has no adapters, and no codes */
     TENSOR_OF_MODEL = 256,  /* state that the model computes with, and its files hold beside the weights */
+    TENSOR_PANELS = 512,    /* codes of 4 bits as products of integers read them, of a matrix that lies as
+                               (out, in) in files of floats, with TENSOR_ROWS, else as (in, out) */
 };
 
 typedef struct {

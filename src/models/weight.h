@@ -24,6 +24,8 @@ typedef struct {
     dtype
         type; /* f32, f16 or bf16; or i8 or u8: codes, whose scales are a weight of their own (ops/codes.h) */
     bool by_rows;      /* i8: a scale for each row; else for each column */
+    bool panels;       /* u8: codes as ops/codes4.h has them, of a matrix that lies as (out, in) in files of
+                          floats where by_rows, else as (in, out) */
     bool side_by_side; /* parts of such weights may be written by several threads at once */
     const weight_parts *parts;
     void *context;

@@ -94,12 +94,8 @@ void codes4_encode_row(const float *x, int64_t depth, int8_t *codes, float *scal
     encode_row(x, codes4_groups(depth), codes, scales, starts);
 }
 
-void codes4_decode_row(const uint8_t *codes, const uint16_t *scales, const shape *s, int64_t row, float *x) {
-    int64_t groups = codes4_groups(2 * shape_last(s));
-    for (int64_t g = 0; g < groups; g++) {
-        codes4_place p = codes4_at(shape_rows(s), groups, row, g);
-        float scale = half_from_f16(scales[p.scale]);
-        for (int d = 0; d < CODES4_GROUP; d++)
-            x[g * CODES4_GROUP + d] = scale * (float)codes4_code(codes, &p, d);
-    }
+void codes4_decode(const uint8_t *codes, const uint16_t *scales, const codes4_place *p,
+                   float x[CODES4_GROUP]) {
+    float scale = half_from_f16(scales[p->scale]);
+    for (int d = 0; d < CODES4_GROUP; d++) x[d] = scale * (float)codes4_code(codes, p, d);
 }

@@ -37,7 +37,7 @@ static inline bool codes4_can(int64_t depth) { return depth > 0 && depth % CODES
 /* Of tensors: codes u8, scales f16. */
 static inline shape codes4_shape(int64_t outputs, int64_t depth) { return SHAPE(outputs, depth / 2); }
 static inline shape codes4_scales_shape(int64_t outputs, int64_t depth) {
-    return SHAPE(outputs, codes4_groups(depth));
+    return SHAPE(outputs * codes4_groups(depth));
 }
 
 /* Where a group of an output lies: byte of its first word; the others follow `lanes` words further each. */
@@ -77,5 +77,6 @@ bool codes4_finite(const uint16_t *scales, int64_t count);
  * which the sum of products with codes from 0 on begins. */
 void codes4_encode_row(const float *x, int64_t depth, int8_t *codes, float *scales, int32_t *starts);
 
-/* A row of the matrix in f32: as an embedding reads it. */
-void codes4_decode_row(const uint8_t *codes, const uint16_t *scales, const shape *s, int64_t row, float *x);
+/* A group of the matrix in f32. */
+void codes4_decode(const uint8_t *codes, const uint16_t *scales, const codes4_place *p,
+                   float x[CODES4_GROUP]);

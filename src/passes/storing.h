@@ -4,9 +4,10 @@
 #include "passes/pass.h"
 
 struct pass_storing {
-    /* The key under which a model's configuration says that only this pass can read its weights, with the
-     * setting; NULL: it stores plain weights. */
-    const char *key;
+    /* The keys under which a model's configuration says that only this pass can read its weights, with the
+     * setting; that of a setting. NULL: it stores plain weights. */
+    const char *const *keys; /* ends with NULL */
+    const char *(*key_of)(const pass_setting *s);
 
     /* Can training with this setting begin with weights that are stored under this key, with that setting?
      * NULL: with plain ones only. `goes_on`: a setting that can begin with some, for sentences. */
@@ -23,5 +24,9 @@ static inline bool pass_begins_at(const pass *p, const pass_setting *s, const ch
     return p->storing && p->storing->begins_at && p->storing->begins_at(s, stores, setting);
 }
 
-/* The key of a pass; NULL where it stores plain weights. */
-static inline const char *pass_stores(const pass *p) { return p->storing ? p->storing->key : NULL; }
+static inline bool pass_stores(const pass *p) { return p->storing && p->storing->keys; }
+
+/* Of a pass that stores: the key of this setting. */
+static inline const char *pass_stores_as(const pass *p, const pass_setting *s) {
+    return p->storing->key_of(s);
+}

@@ -45,6 +45,7 @@ static void add_tensor(plan *p, const char *name, uint64_t bytes, category c, co
     if (t->away) bytes = units_align(bytes, PIECES_PAGE);
     plan_persistent *x = plan_add(p, name, bytes, c, pool);
     x->shape = t->shape, x->dtype = t->dtype, x->by_rows = (t->flags & TENSOR_ROWS) != 0;
+    x->panels = (t->flags & TENSOR_PANELS) != 0;
 }
 
 static status add_persistents_of(plan *p, plan_program *pp) {

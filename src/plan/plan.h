@@ -24,6 +24,7 @@ typedef struct {
     shape shape; /* of buffers: rank 0 */
     dtype dtype;
     bool by_rows; /* codes of 8 bits: a scale for each row; else for each column */
+    bool panels;  /* codes of 4 bits for products of integers (models/weight.h) */
 } plan_persistent;
 
 /* Memory of the host that belongs to no graph, such as the loader's read-ahead. */

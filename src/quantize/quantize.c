@@ -57,13 +57,14 @@ static status check_places(const quantize_options *o) {
 }
 
 static status find_pass(quantizing *q) {
-    static const char *const settings[2][2] = { { "int8", "int8:all" },
-                                                { "int8:static", "int8:static:all" } };
+    static const char *const settings[2][2][2] = {
+        { { "int8", "int8:all" }, { "int8:static", "int8:static:all" } }, { { "int4", "int4:all" } }
+    };
     const quantize_options *o = q->options;
     for (q->number = 0; pass_table[q->number]; q->number++)
         if (pass_stores(pass_table[q->number])) {
             q->pass = pass_table[q->number];
-            q->result->setting = settings[o->is_static][o->all];
+            q->result->setting = settings[o->is_narrow][o->is_static][o->all];
             return q->pass->parse(q->result->setting, &q->setting);
         }
     return status_set(STATUS_FAILED, "this program was built without quantization");
@@ -78,7 +79,8 @@ static status gather_weights(quantizing *q) {
             q->weights[q->count++] = (model_weight){ .name = graph_name(&q->g, t),
                                                      .shape = x->shape,
                                                      .type = (dtype)x->dtype,
-                                                     .by_rows = (x->flags & TENSOR_ROWS) != 0 };
+                                                     .by_rows = (x->flags & TENSOR_ROWS) != 0,
+                                                     .panels = (x->flags & TENSOR_PANELS) != 0 };
     }
     return STATUS_OK;
 }
@@ -99,11 +101,12 @@ static status list_weights(quantizing *q) {
     return result;
 }
 
-/* What is not in the file that is read gets room, and gives it back: scales. */
+/* What is not in the file that is read gets room, and gives it back: scales in f32. Those of codes of 4 bits
+ * are made with these while they are written. */
 static status make_room(quantizing *q, const char *ending) {
     for (uint32_t i = 0; i < q->count; i++) {
         model_weight *w = &q->weights[i];
-        if (!text_ends_with(w->name, ending)) continue;
+        if (!text_ends_with(w->name, ending) || w->type != DTYPE_F32) continue;
         w->data = memory_new((size_t)shape_elements(&w->shape), sizeof(float));
         if (!w->data) return status_set(STATUS_FAILED, "no memory to quantize a model");
     }
@@ -265,7 +268,8 @@ static status plan_all(quantizing *q) {
 
 static status write_files(quantizing *q) {
     const quantize_options *o = q->options;
-    model_config_stored stored = { .method = pass_stores(q->pass), .setting = q->setting.text };
+    model_config_stored stored = { .method = pass_stores_as(q->pass, &q->setting),
+                                   .setting = q->setting.text };
     TRY(make_room(q, ".weight_scale"));
     TRY(quantized_files_convert(o->directory, o->out, q->weights, q->count, &q->result->bytes));
     give_room_back(q);

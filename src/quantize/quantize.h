@@ -1,5 +1,5 @@
-/* A trained model, quantized: its products' weights as codes of 8 bits in another directory, and what that
- * does to the loss where there is something to evaluate on.
+/* A trained model, quantized: its products' weights as codes of 8 or 4 bits in another directory, and what
+ * that does to the loss where there is something to evaluate on.
  *
  * Memory: evaluating, calibrating and converting run one after the other, by plans that are all within the
  * budget before the first begins; weights pass through a buffer while they are converted
@@ -11,7 +11,8 @@
 
 typedef struct {
     const char *directory, *out;
-    bool is_static;        /* one stored scale for what a product is given, not one for each token */
+    bool is_narrow;        /* 4 bits; else 8 */
+    bool is_static;        /* of 8: one stored scale for what a product is given, not one for each token */
     bool all;              /* tables of embeddings too, and projections tied to them */
     const char *calibrate; /* text that those scales come from: all but its last tenth */
     /* Of it: data, eval_data, data_kind, context, eval_batch, eval_samples, memory, memory_auto, threads.

@@ -299,8 +299,8 @@ status setup_check_begun(const setup *s) {
     pass_setting stored;
     if (s->custom || !s->weights) return STATUS_OK;
     TRY(quantized_files_read(s->weights, &p, &stored));
-    if (!p || is_begun_at(s, pass_stores(p), &stored)) return STATUS_OK;
-    return refuse_training(s, pass_stores(p), &stored);
+    if (!p || is_begun_at(s, pass_stores_as(p, &stored), &stored)) return STATUS_OK;
+    return refuse_training(s, pass_stores_as(p, &stored), &stored);
 }
 
 /* The technique that is pinned and trains an adapter; NULL: none. */
@@ -340,7 +340,7 @@ static status pin_stored(setup *s) {
     pass_setting stored;
     char option[PASS_OPTION_BYTES];
     if (s->weights) TRY(quantized_files_read(s->weights, &p, &stored));
-    if (p && !s->options.eval_only && is_begun_at(s, pass_stores(p), &stored)) return STATUS_OK;
+    if (p && !s->options.eval_only && is_begun_at(s, pass_stores_as(p, &stored), &stored)) return STATUS_OK;
     for (int i = 0; p && pass_table[i]; i++) {
         if (pass_table[i] != p) continue;
         bool other = s->request.pins[i].kind == SEARCH_OFF ||
@@ -351,7 +351,7 @@ static status pin_stored(setup *s) {
                               "the weights in %s are stored as %s, so --%s can't be another; leave it out",
                               s->weights, stored.text, pass_option(p, option));
         if (s->options.resume) return STATUS_OK; /* a checkpoint knows what goes on from them */
-        if (!s->options.eval_only) return refuse_training(s, pass_stores(p), &stored);
+        if (!s->options.eval_only) return refuse_training(s, pass_stores_as(p, &stored), &stored);
         s->request.pins[i].kind = SEARCH_PINNED;
         s->request.pins[i].setting = stored;
     }

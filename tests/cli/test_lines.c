@@ -62,6 +62,7 @@ static void no_line_is_wider_than_a_page(void **state) {
         "train model --data text --eval-only --context 16",
         "status model",
         "quantize model --to int8:static --calibrate text --out q",
+        "quantize model --to int4:all --out q4",
         "profile tiny " SMALL,
         "compare tiny --batch 4 --context 16",
         "devices",

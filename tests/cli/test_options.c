@@ -403,6 +403,7 @@ static void bash_completes(void **state) {
     write_text("mine.yaml", "");
     bash_offers("snug estimate 7B --device mi", "mine.yaml");
     bash_offers("snug quantize model --to int8", "int8 int8:static int8:all int8:static:all");
+    bash_offers("snug quantize model --to int4", "int4 int4:all");
     bash_offers("snug export model --dtype q", "q8_0");
 }
 

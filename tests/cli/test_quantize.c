@@ -406,7 +406,7 @@ static void what_is_wrong_is_said(void **state) {
     (void)state;
     refuses("quantize model --to int8", "--out");
     refuses("quantize model --out never", "--to int8");
-    refuses("quantize model --to int4 --out never", "--to: 'int4' is none of int8, int8:static");
+    refuses("quantize model --to int2 --out never", "--to: 'int2' is none of int8, int8:static");
     refuses("quantize model --to int8 --mode static --out never", "--calibrate");
     refuses("quantize model --to int8:static --out never", "--calibrate");
     refuses("quantize model --to int8:static --mode dynamic --calibrate text --out never", "--mode dynamic");

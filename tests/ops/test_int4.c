@@ -27,13 +27,16 @@ typedef struct {
 } matrix;
 
 static void encode(matrix *m) {
-    shape s = codes4_shape(OUTPUTS, DEPTH);
     for (int64_t first = 0; first < OUTPUTS; first += CODES4_PANEL) {
         codes4_place at = codes4_at(OUTPUTS, GROUPS, first, 0);
         codes4_encode_panel(&(codes4_numbers){ m->x[first], DEPTH, 1, at.lanes, DEPTH }, m->codes + at.code,
                             m->scales + at.scale);
     }
-    for (int64_t o = 0; o < OUTPUTS; o++) codes4_decode_row(m->codes, m->scales, &s, o, m->again[o]);
+    for (int64_t o = 0; o < OUTPUTS; o++)
+        for (int64_t g = 0; g < GROUPS; g++) {
+            codes4_place at = codes4_at(OUTPUTS, GROUPS, o, g);
+            codes4_decode(m->codes, m->scales, &at, &m->again[o][g * CODES4_GROUP]);
+        }
 }
 
 static matrix *matrix_new(void) {

@@ -46,7 +46,7 @@ static const struct {
         "rank=1,alpha=0.5,target=c_fc,dropout=0.25", "rank=8,target=c_fc,base=nf4", "rank=8,base=int8" } },
     { "fuse", { "on" } },
     { "qat", { "int8" } },
-    { "quantize", { "int8", "int8:static", "int8:all", "int8:static:all" } },
+    { "quantize", { "int8", "int8:static", "int8:all", "int8:static:all", "int4", "int4:all" } },
     { "precision",
       { "mixed-bf16", "mixed-f16", "mixed-f16:100", "bf16", "bf16:nearest", "int8", "int8-mixed",
         "weights-bf16", "weights-f16", "products-bf16" } },

@@ -60,7 +60,7 @@ static op_cost cost(const graph *g, const node *n) {
 enum { OPERAND = DTYPE_MASK_HALF | 1u << DTYPE_F32 };
 static const op_input inputs[] = { { "a", OPERAND, 2, 4, false },
                                    { "codes", 1u << DTYPE_U8, 2, 2, false },
-                                   { "scales", 1u << DTYPE_F16, 2, 2, false },
+                                   { "scales", 1u << DTYPE_F16, 1, 1, false },
                                    { "bias", OPERAND, 1, 1, true },
                                    { "residual", OPERAND, 2, 4, true } };
 static const op_alias aliases[] = { { .out = 0, .in = MATMUL_INT4_RESIDUAL, .must = false } };
@@ -70,7 +70,7 @@ static const op_alias aliases[] = { { .out = 0, .in = MATMUL_INT4_RESIDUAL, .mus
 #define MATRIX(...) FLOATS(DTYPE_F32, __VA_ARGS__)
 #define CODES(outputs, depth)                                                                                \
     { DTYPE_U8, { { outputs, (depth) / 2 }, 2 }, 0, 256 }, {                                                 \
-        DTYPE_F16, { { outputs, (depth) / CODES4_GROUP }, 2 }, -0.02, 0.02                                   \
+        DTYPE_F16, { { (outputs) * (depth) / CODES4_GROUP }, 1 }, -0.02, 0.02                                \
     }
 #define AS(t)                                                                                                \
     &(matmul_int4_attributes) { .type = t }

@@ -23,7 +23,7 @@ typedef struct {
 enum {
     MATMUL_INT4_A,        /* (...,depth) f32, f16, bf16 */
     MATMUL_INT4_CODES,    /* (outputs, depth / 2) u8 */
-    MATMUL_INT4_SCALES,   /* (outputs, groups) f16 */
+    MATMUL_INT4_SCALES,   /* (outputs * groups) f16 */
     MATMUL_INT4_BIAS,     /* (outputs), or absent */
     MATMUL_INT4_RESIDUAL, /* as y; y may live in it; or absent */
     MATMUL_INT4_INPUTS

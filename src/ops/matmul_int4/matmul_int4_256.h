@@ -1,14 +1,15 @@
-/* A panel in vectors of 32 bytes, as two halves of its outputs: a template, which is included by the files of
- * instruction sets. What includes it has TARGET, and total(low, high, a, start), the sums of a group of eight
- * outputs: start plus the products of their words with the codes at a. */
+/* Panels in vectors of 32 bytes, as two halves of their outputs: a template, which is included by the files
+ * of instruction sets. What includes it has TARGET, and total(low, high, a, start), the sums of a group of
+ * eight outputs: start plus the products of their words with the codes at a. */
 #pragma once
 
 enum { HALF_PANEL = CODES4_PANEL / 2, AT_ONCE = 4 /* rows: sixteen registers hold no more */ };
 
-/* Group g of half a panel, of some rows from `row` on, added to x. */
+/* Group g of half a panel (0 and 1 are of the first one), of some rows from `row` on, added to x. */
 TARGET static INLINE void add_group(const matmul_int4_block *s, int64_t g, int64_t half, int64_t row,
                                     const int rows, __m256 *x) {
-    const uint8_t *codes = s->codes + g * CODES4_PANEL * CODES4_BYTES + half * 4 * HALF_PANEL;
+    int64_t place = half / 2 * s->groups + g, lane = half % 2 * HALF_PANEL;
+    const uint8_t *codes = s->codes + place * CODES4_PANEL * CODES4_BYTES + 4 * lane;
     const __m256i mask = _mm256_set1_epi8(15);
     __m256i low[CODES4_WORDS], high[CODES4_WORDS];
 #pragma GCC unroll 4
@@ -18,7 +19,7 @@ TARGET static INLINE void add_group(const matmul_int4_block *s, int64_t g, int64
         high[w] = _mm256_and_si256(_mm256_srli_epi16(both, 4), mask);
     }
     __m256 scales = _mm256_cvtph_ps(
-        _mm_loadu_si128((const __m128i *)(const void *)(s->scales + g * CODES4_PANEL + half * HALF_PANEL)));
+        _mm_loadu_si128((const __m128i *)(const void *)(s->scales + place * CODES4_PANEL + lane)));
 #pragma GCC unroll 4
     for (int i = 0; i < rows; i++) {
         int64_t at = (row + i) * s->groups + g;
@@ -45,7 +46,7 @@ TARGET static INLINE void multiply(const matmul_int4_block *s, int64_t half, int
 }
 
 TARGET static void block(const matmul_int4_block *s) {
-    for (int64_t half = 0; half < 2; half++)
+    for (int64_t half = 0; half < 2 * s->panels; half++)
         for (int64_t row = 0; row < s->rows; row += AT_ONCE) switch (s->rows - row) {
             case 1: multiply(s, half, row, 1); break;
             case 2: multiply(s, half, row, 2); break;

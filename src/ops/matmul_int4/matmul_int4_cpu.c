@@ -91,10 +91,11 @@ static void end_row(const job *j, int64_t row, int64_t first, int64_t n, float *
     }
 }
 
-/* The panel that begins with this output, and all rows of the wave. */
-static void multiply_panel(const job *j, int64_t output, float *sum, int64_t stride) {
+/* The panels that begin with this output, one or two whole ones, and all rows of the wave. */
+static void multiply_panels(const job *j, int64_t output, int64_t panels, float *sum, int64_t stride) {
     codes4_place at = codes4_at(j->outputs, j->groups, output, 0);
-    matmul_int4_block b = { .lanes = at.lanes,
+    matmul_int4_block b = { .panels = panels,
+                            .lanes = at.lanes,
                             .groups = j->groups,
                             .codes = (const uint8_t *)op_in(j->call, MATMUL_INT4_CODES)->data + at.code,
                             .scales = (const uint16_t *)op_in(j->call, MATMUL_INT4_SCALES)->data + at.scale,
@@ -113,7 +114,10 @@ static void run_piece(void *context, int64_t piece, int thread) {
     const job *j = context;
     int64_t first = piece * j->columns, n = least(j->columns, j->outputs - first);
     float *sums = j->sums + thread * (align(sums_of(j) * 4) / 4);
-    for (int64_t at = 0; at < n; at += CODES4_PANEL) multiply_panel(j, first + at, sums + at, n);
+    for (int64_t at = 0, panels; at < n; at += panels * CODES4_PANEL) {
+        panels = n - at < 2 * CODES4_PANEL ? 1 : 2;
+        multiply_panels(j, first + at, panels, sums + at, n);
+    }
     for (int64_t row = 0; row < j->wave; row++) end_row(j, j->first + row, first, n, sums + row * n);
 }
 
@@ -159,7 +163,7 @@ static double sum_of(const uint8_t *codes, const codes4_place *p, const int8_t *
 
 static void reference_group(const op_call *c, int64_t row, int64_t g, double *sums) {
     const op_arg *a = op_in(c, MATMUL_INT4_A), *scales = op_in(c, MATMUL_INT4_SCALES);
-    int64_t depth = shape_last(&a->shape), outputs = scales->shape.dim[0];
+    int64_t depth = shape_last(&a->shape), outputs = op_in(c, MATMUL_INT4_CODES)->shape.dim[0];
     float x[CODES4_GROUP], scale;
     int8_t codes[CODES4_GROUP];
     int32_t start;

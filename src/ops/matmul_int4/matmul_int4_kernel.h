@@ -1,4 +1,4 @@
-/* The inside of the product with codes of 4 bits: what instruction sets do, one panel of outputs at a time.
+/* The inside of the product with codes of 4 bits: what instruction sets do, a panel or two at a time.
  *
  * Processors multiply unsigned bytes by signed ones: codes of 4 bits are unsigned as they are stored, from 0
  * on, and what CODES4_ZERO adds to a sum is known before it begins (codes4_encode_row). A group is
@@ -13,9 +13,11 @@
 
 enum { MATMUL_INT4_ROWS = 8 }; /* of a block at most */
 
-/* Some rows by one panel. By row: a (depth), scales_a and starts (groups); sum[row * stride + lane]. */
+/* Some rows by a panel, or by two that follow each other. By row: a (depth), scales_a and starts (groups);
+ * sum[row * stride + output]. */
 typedef struct {
-    int64_t rows, lanes, groups;
+    int64_t rows, panels, groups;
+    int64_t lanes; /* of a panel */
     const uint8_t *codes;
     const uint16_t *scales;
     const int8_t *a;
@@ -28,7 +30,7 @@ typedef struct {
 typedef struct {
     const char *name;
     bool (*available)(void);                   /* on this processor */
-    void (*block)(const matmul_int4_block *b); /* with CODES4_PANEL lanes; the portable one: with any */
+    void (*block)(const matmul_int4_block *b); /* with CODES4_PANEL lanes; the portable one with any */
 } matmul_int4_kernel;
 
 /* Those of this architecture and the portable one; best first, ends with NULL. */

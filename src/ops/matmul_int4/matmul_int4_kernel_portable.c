@@ -13,14 +13,15 @@ VECTOR_INLINE void sum_group(const uint8_t *codes, const int8_t *a, int32_t star
             }
 }
 
-VECTOR_INLINE void sum_row(const matmul_int4_block *s, int64_t row, const int64_t lanes) {
-    float slice[CODES4_PANEL], *to = s->sum + row * s->stride;
+VECTOR_INLINE void sum_row(const matmul_int4_block *s, int64_t panel, int64_t row, const int64_t lanes) {
+    float slice[CODES4_PANEL], *to = s->sum + row * s->stride + panel * lanes;
+    const uint8_t *codes = s->codes + panel * s->groups * lanes * CODES4_BYTES;
     for (int64_t g = 0; g < s->groups; g++) {
         int32_t sum[CODES4_PANEL];
         bool begins = g % MATMUL_INT4_SLICE == 0, ends = (g + 1) % MATMUL_INT4_SLICE == 0;
         float scale = s->scales_a[row * s->groups + g];
-        const uint16_t *scales = s->scales + g * lanes;
-        sum_group(s->codes + g * lanes * CODES4_BYTES, s->a + (row * s->groups + g) * CODES4_GROUP,
+        const uint16_t *scales = s->scales + (panel * s->groups + g) * lanes;
+        sum_group(codes + g * lanes * CODES4_BYTES, s->a + (row * s->groups + g) * CODES4_GROUP,
                   s->starts[row * s->groups + g], lanes, sum);
         for (int64_t l = 0; l < lanes; l++) {
             float more = (float)sum[l] * (scale * half_from_f16(scales[l]));
@@ -31,15 +32,16 @@ VECTOR_INLINE void sum_row(const matmul_int4_block *s, int64_t row, const int64_
     }
 }
 
-VECTOR_CLONES static void sum_panel(const matmul_int4_block *s) {
-    for (int64_t row = 0; row < s->rows; row++) sum_row(s, row, CODES4_PANEL);
+VECTOR_CLONES static void sum_panel(const matmul_int4_block *s, int64_t panel) {
+    for (int64_t row = 0; row < s->rows; row++) sum_row(s, panel, row, CODES4_PANEL);
 }
 
 static void block(const matmul_int4_block *s) {
-    if (s->lanes == CODES4_PANEL)
-        sum_panel(s);
-    else
-        for (int64_t row = 0; row < s->rows; row++) sum_row(s, row, s->lanes);
+    for (int64_t panel = 0; panel < s->panels; panel++)
+        if (s->lanes == CODES4_PANEL)
+            sum_panel(s, panel);
+        else
+            for (int64_t row = 0; row < s->rows; row++) sum_row(s, panel, row, s->lanes);
 }
 
 static bool available(void) { return true; }
