@@ -65,19 +65,24 @@ class Server:
         if os.path.exists(self.path):
             os.unlink(self.path)
 
-    def loss(self, ids):
-        """Mean over the tokens after the first."""
+    def ask(self, body):
         link = http.client.HTTPConnection("localhost", timeout=600)
         link.sock = socket.socket(socket.AF_UNIX)
         link.sock.connect(self.path)
-        link.request("POST", "/v1/completions", json.dumps(
-            {"prompt": ids, "max_tokens": 0, "echo": True, "logprobs": 0, "temperature": 0}))
+        link.request("POST", "/v1/completions", json.dumps(body))
         answer = link.getresponse()
-        body = answer.read()
+        said = answer.status, answer.read()
         link.close()
-        if answer.status != 200:
-            sys.exit(body.decode())
-        told = json.loads(body)["choices"][0]["logprobs"]["token_logprobs"][1:]
+        return said
+
+    def loss(self, ids):
+        """Mean over the tokens after the first."""
+        body = {"prompt": ids, "max_tokens": 0, "echo": True, "logprobs": 0, "temperature": 0}
+        while (said := self.ask(body))[0] == 503:  # it reads its weights
+            time.sleep(0.02)
+        if said[0] != 200:
+            sys.exit(said[1].decode())
+        told = json.loads(said[1])["choices"][0]["logprobs"]["token_logprobs"][1:]
         return -sum(told) / len(told)
 
 

@@ -75,11 +75,9 @@ static double run_text(engine *e, const int32_t *ids, int64_t count, int64_t tok
 static void first(int64_t same, int64_t own) {
     static int32_t ids[1 << 16];
     int64_t length = length_of(LONGEST), cached;
-    engine_sizes wanted = { .texts = 1,
-                            .text_length = length,
-                            .rows = ROWS,
-                            .least_texts = 1,
-                            .cache = DTYPE_F32 };
+    engine_sizes wanted = {
+        .texts = 1, .text_length = length, .rows = ROWS, .least_texts = 1, .cache = DTYPE_F32
+    };
     engine *e = engine_for(&wanted);
     for (int64_t i = 0; i < same + own; i++) ids[i] = any_id();
     double cold = run_text(e, ids, same + own, 1, &cached);

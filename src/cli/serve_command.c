@@ -39,6 +39,9 @@ static void print_plan(output *out, const serve_plan *p) {
              (long long)s->blocks, CACHE_BLOCK, (long long)serve_plan_texts(s), (long long)s->text_length);
     add_line(out, "cache", all->by_category[CATEGORY_CACHE], remark);
     snprintf(remark, sizeof remark, "steps of up to %lld rows", (long long)s->rows);
+    if (s->source_length)
+        snprintf(remark, sizeof remark, "steps of up to %lld rows, and of %lld of prompts",
+                 (long long)s->rows, (long long)s->source_length);
     uint64_t rest = all->peak_bytes - all->by_category[CATEGORY_WEIGHTS] - all->by_category[CATEGORY_CACHE] -
                     all->by_category[CATEGORY_RUNTIME];
     add_line(out, "a step", rest, remark);

@@ -45,7 +45,8 @@ static int64_t behind(const engine_sizes *s, int64_t position) {
 }
 
 int64_t engine_sizes_longest(const engine_sizes *s) {
-    return engine_sizes_blocks(s, s->text_length, s->text_length + 1) + engine_source_blocks(s->source_length);
+    return engine_sizes_blocks(s, s->text_length, s->text_length + 1) +
+           engine_source_blocks(s->source_length);
 }
 
 bool engine_stays(const engine_sizes *s, int64_t most) { return !behind(s, most - 1); }

@@ -20,8 +20,8 @@ typedef struct {
     int64_t cached;      /* were in the cache */
     int64_t most;        /* ids at which it ends */
     int64_t first, blocks, promised;
-    int64_t floor; /* no row of this step, or the next one, is before this position */
-    bool stays;    /* it keeps all its blocks to its end: no row stands so far behind its beginning */
+    int64_t floor;         /* no row of this step, or the next one, is before this position */
+    bool stays;            /* it keeps all its blocks to its end: no row stands so far behind its beginning */
     int32_t *source;       /* room for source_length */
     int64_t source_count;  /* 0: none */
     int64_t source_blocks; /* that it has: all, or none where it has to be read again */

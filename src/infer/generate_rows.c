@@ -28,16 +28,15 @@ static engine_sizes sizes_of(const generation *g, dtype cache) {
         if (g->model->answers) source = p->count > source ? p->count : source;
         rows += begins_with(g, p);
     }
-    return (engine_sizes){
-        .texts = g->prompt_count < MODEL_MOST_DECODED ? g->prompt_count : MODEL_MOST_DECODED,
-        .text_length = longest,
-        .source_length = source,
-        .rows = rows < MOST_ROWS ? rows : MOST_ROWS,
-        .least_texts = 1,
-        .cache = cache,
-        .sampling = sample_needs_of(&o->sample),
-        .held_bytes = generate_held(g)
-    };
+    return (engine_sizes){ .texts =
+                               g->prompt_count < MODEL_MOST_DECODED ? g->prompt_count : MODEL_MOST_DECODED,
+                           .text_length = longest,
+                           .source_length = source,
+                           .rows = rows < MOST_ROWS ? rows : MOST_ROWS,
+                           .least_texts = 1,
+                           .cache = cache,
+                           .sampling = sample_needs_of(&o->sample),
+                           .held_bytes = generate_held(g) };
 }
 
 static status make_plan(generation *g, engine *e, dtype cache) {

@@ -198,7 +198,7 @@ static uint32_t row_of(const job *j) { return j->place < 0 ? LANGUAGE_READS : (u
 status answer_resume(const job *j, const language *l) {
     language_piece more;
     if (j->place >= 0 || j->phase != TEXT) return STATUS_OK;
-    TRY(l->begin(l->context, row_of(j), j->ids, j->echoes ? 0 : j->count));
+    TRY(l->begin(l->context, row_of(j), j->ids, job_before(j)));
     for (int64_t i = 0; i < j->at; i++) TRY(l->add(l->context, row_of(j), told_ids(j)[i], &more));
     return STATUS_OK;
 }
@@ -274,7 +274,7 @@ static status tell_some(answer_writer *w, job *j, const language *l, bool *done)
     }
     if (j->phase == BEGINS) {
         j->phase = TEXT, j->at = 0;
-        return l->begin(l->context, row_of(j), j->ids, j->echoes ? 0 : j->count);
+        return l->begin(l->context, row_of(j), j->ids, job_before(j));
     }
     if (j->phase == CLOSES || (j->phase != TEXT && j->at == j->told)) {
         begin_phase(w, j);

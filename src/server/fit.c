@@ -26,6 +26,7 @@ static status plan_case(server *s, const fit_case *c, serve_sizes *z) {
     s->held = serve_sizes_held(o, z, s->language, &s->measured);
     engine_sizes wanted = { .texts = c->texts,
                             .text_length = c->length,
+                            .source_length = s->measured.answers ? c->length : 0,
                             .rows = c->rows,
                             .least_texts = c->whole ? c->texts : 1,
                             .exact = c->exact,

@@ -33,12 +33,13 @@ struct job {
     bool embeds, base64; /* its vector is the answer; as text, not as numbers */
     int64_t dimensions;  /* numbers of it that are asked for; 0: all */
     int64_t created;     /* seconds since 1970 */
-    int32_t *ids;        /* the prompt; room for text_length */
+    int32_t *ids;        /* the prompt, and behind it what is told */
     int64_t count, tokens, drawn;
     int64_t choices;           /* texts that are asked for; of these */
     int64_t kept;              /* are answers: the best, where there are more texts (compares) */
     bool compares, logarithms; /* logarithms are told */
     double likely;             /* that of the probability of what was drawn */
+    bool answers;              /* what is written is a text of its own, and the prompt is its source */
     bool echoes;               /* the prompt is told, before the answer; */
     bool scores;               /* by the engine, from the second token on, with logarithms */
     int64_t echoed;            /* tokens of it that were told */
@@ -82,3 +83,6 @@ struct job {
     double stalled_since;
     double asked_at, last_at; /* when it came, and when its last token did */
 };
+
+/* Ids of the prompt that the text which is told goes on behind. */
+static inline int64_t job_before(const job *j) { return j->echoes || j->answers ? 0 : j->count; }

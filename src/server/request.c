@@ -115,7 +115,12 @@ static status take_no(asked *a, const template_value *v) {
     TRY(bool_of(v, &yes));
     return yes ? status_set(STATUS_INVALID, "only false is known here") : STATUS_OK;
 }
-static status take_echo(asked *a, const template_value *v) { return bool_of(v, &a->job->echoes); }
+static status take_echo(asked *a, const template_value *v) {
+    TRY(bool_of(v, &a->job->echoes));
+    if (!a->job->echoes || !a->reader->answers) return STATUS_OK;
+    return status_set(STATUS_INVALID,
+                      "the model answers a prompt in a text of its own; only false is known here");
+}
 static status take_choices(asked *a, const template_value *v) {
     return whole_of(v, 1, REQUEST_CHOICES, &a->job->choices);
 }
@@ -342,7 +347,9 @@ static status encode_either(asked *a) {
     return encode_prompt(a);
 }
 
-static void begin(job *j, uint64_t seed, bool is_chat) {
+static void begin(job *j, const request_reader *r, bool is_chat) {
+    uint64_t seed = r->seed;
+    j->answers = r->answers;
     j->first = j, j->next = j->reads = NULL, j->index = 0, j->choices = 1, j->closed = false;
     j->chat = is_chat, j->streams = j->tells_usage = j->constrained = j->embeds = j->base64 = false;
     j->dimensions = 0, j->echoes = j->scores = j->compares = j->logarithms = false;
@@ -355,13 +362,17 @@ static void begin(job *j, uint64_t seed, bool is_chat) {
 
 /* As many as are asked for; where nothing is said, the server's default or what there is room for. */
 static status choose_tokens(const asked *a, char field[REQUEST_FIELD_BYTES]) {
-    int64_t room = a->reader->text_length + 1 - a->job->count, wanted = a->tokens;
+    int64_t before = a->reader->answers ? 1 : a->job->count;
+    int64_t room = a->reader->text_length + 1 - before, wanted = a->tokens;
     if (!wanted && !a->no_tokens)
         wanted =
             a->reader->default_tokens && a->reader->default_tokens < room ? a->reader->default_tokens : room;
     snprintf(field, REQUEST_FIELD_BYTES, "max_tokens");
     if (a->no_tokens && !a->job->echoes)
         return status_set(STATUS_INVALID, "0 is only for an echo of the prompt (\"echo\": true)");
+    if (wanted > room && a->reader->answers)
+        return status_set(STATUS_INVALID, "%lld tokens are more than the %lld that an answer has here",
+                          (long long)wanted, (long long)room);
     if (wanted > room)
         return status_set(STATUS_INVALID,
                           "%lld tokens behind %lld of the prompt are more than the %lld that a text has here",
@@ -393,6 +404,7 @@ static status check_choices(const asked *a, char field[REQUEST_FIELD_BYTES]) {
     if (a->best && a->best != j->kept) TRY(check_compared(a));
     if (a->best > j->kept) j->choices = a->best, j->compares = j->sample.logprobs = true;
     int64_t each = engine_sizes_blocks(r->engine, j->count, j->count + j->tokens), n = j->choices;
+    if (j->answers) each = engine_source_blocks(j->count) + engine_sizes_blocks(r->engine, 1, 1 + j->tokens);
     if (n > 1 && n > r->jobs)
         return status_set(STATUS_INVALID,
                           "%lld answers at once are more than the %lld that are written or wait here",
@@ -417,7 +429,7 @@ status request_read(const request_reader *r, const request_body *body, job *j, r
     asked a = { .reader = r, .job = j, .kind = body->kind };
     template_json *json;
     *why = (request_refusal){ 0 };
-    begin(j, r->seed, body->kind == REQUEST_CHAT);
+    begin(j, r, body->kind == REQUEST_CHAT);
     j->model = r->model, j->adapter = 0;
     TRY(template_json_place(&body->source, r->room, r->room_bytes, &json));
     const template_value *v = template_json_value(json);

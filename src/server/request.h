@@ -14,7 +14,8 @@ typedef struct {
     const model_folder_adapter *adapters;
     uint32_t adapter_count;
     int64_t vocabulary;
-    int64_t text_length; /* positions of a text, at most */
+    int64_t text_length; /* positions of a text, at most; of a prompt too */
+    bool answers;        /* a prompt is no part of the text that is written */
     int64_t jobs;        /* that are written or wait, at most */
     const engine_sizes *engine;
     const pooling *pooling; /* of embeddings */

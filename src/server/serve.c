@@ -39,10 +39,6 @@ static status check_options(const serve_options *o, int64_t context) {
 
 static status choose_language(server *s) {
     const serve_options *o = s->options;
-    if (s->folder.model.answers)
-        return status_set(STATUS_INVALID,
-                          "%s (%s) answers one text at a time, and is not served yet; ask snug generate",
-                          s->folder.model.name, s->folder.model.family);
     s->language = o->language ? o->language : &s->bytes;
     return o->language ? STATUS_OK : language_of_bytes(s->folder.model.vocabulary, &s->bytes);
 }
@@ -94,7 +90,7 @@ static status open_words(server *s, void *memory) {
 static status allocate(server *s, const serve_sizes *z) {
     const serve_options *o = s->options;
     int64_t text_length = s->plan.sizes->text_length;
-    uint64_t ids = (uint64_t)(text_length + 1) * sizeof(int32_t);
+    uint64_t ids = serve_sizes_ids(text_length, &s->measured) * sizeof(int32_t);
     char *at = s->memory = memory_new((size_t)serve_sizes_block(z) + 64, 1);
     if (!at) return status_set(STATUS_FAILED, "no memory for %llu requests", (unsigned long long)z->jobs);
     memset(at, 0, (size_t)serve_sizes_block(z) + 64); /* all of it is there before the first request */
@@ -119,6 +115,7 @@ static status allocate(server *s, const serve_sizes *z) {
                                   .vocabulary = s->folder.model.vocabulary,
                                   .text_length = text_length,
                                   .engine = s->plan.sizes,
+                                  .answers = s->measured.answers,
                                   .jobs = (int64_t)z->jobs,
                                   .pooling = &s->pooling,
                                   .default_tokens = o->default_tokens,
@@ -382,6 +379,13 @@ static uint64_t group_of(const server *s, const job *j) {
     return s->options->share == SERVE_SHARE_KEY ? j->key : 0;
 }
 
+/* Of a model that answers the prompt is what is read before, and the text begins as all answers do. */
+static void answer_to(const server *s, const job *j, engine_request *r) {
+    r->source = j->ids, r->source_count = j->count;
+    r->ids = &s->folder.model.start, r->count = 1;
+    r->group = ENGINE_ALONE;
+}
+
 /* In the order in which they came, as long as there is room. */
 static status begin_jobs(server *s) {
     language *l = s->language;
@@ -396,6 +400,7 @@ static status begin_jobs(server *s) {
                              .group = group_of(s, j),
                              .adapter = j->adapter,
                              .context = j };
+        if (j->answers) answer_to(s, j, &r);
         if (r.constraint) constraint_begin(r.constraint, &s->vocabulary);
         if (r.pooled) pooling_begin(r.pooled, &s->pooling, j->dimensions, j->pooled.numbers);
         int32_t place = engine_begin(s->engine, &r);
@@ -403,7 +408,7 @@ static status begin_jobs(server *s) {
         j->place = place, j->state = JOB_WRITING, s->by_place[place] = j;
         s->result->prompt_tokens += j->count;
         pthread_mutex_lock(&s->words);
-        status result = l->begin(l->context, (uint32_t)place, j->ids, j->echoes ? 0 : j->count);
+        status result = l->begin(l->context, (uint32_t)place, j->ids, job_before(j));
         pthread_mutex_unlock(&s->words);
         TRY(result);
         TRY(echo_some(s, j));
@@ -571,6 +576,11 @@ static status run(server *s) {
     TRY(check_options(o, context));
     TRY(read_keys(s));
     TRY(pooling_read(o->directory, families_width(&s->folder.config), &s->pooling));
+    s->measured.answers = s->folder.model.answers;
+    if (s->measured.answers)
+        snprintf(s->pooling.refused, sizeof s->pooling.refused,
+                 "%s (%s) answers texts and makes no vectors of them", s->folder.model.name,
+                 s->folder.model.family);
     if (!s->pooling.refused[0]) s->measured.vector = s->pooling.width;
     TRY(fit_plan(s, context, &z));
     if (o->planned) o->planned(o->context, &s->plan);

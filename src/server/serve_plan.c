@@ -38,6 +38,7 @@ static void put_predicted(json_writer *w, const serve_plan *s) {
     json_begin_array(w, "programs");
     for (uint32_t k = 0; k < p->program_count; k++) {
         json_begin_object(w, NULL);
+        json_put_string(w, "name", p->programs[k].program.shape.name);
         json_put_integer(w, "rows", p->programs[k].program.shape.batch);
         json_put_unsigned(w, "arena_bytes", p->programs[k].arena_bytes);
         json_end_object(w);

@@ -28,6 +28,10 @@ uint32_t serve_sizes_list(const serve_options *o, const language *l) {
     return l->piece_bytes + o->adapter_count * (uint32_t)(OF_ONE + strlen(o->name));
 }
 
+uint64_t serve_sizes_ids(int64_t text_length, const serve_words *w) {
+    return (uint64_t)(text_length + 1 + (w->answers ? text_length : 0));
+}
+
 serve_sizes serve_sizes_of(const serve_options *o, int64_t texts, int64_t text_length, const language *l,
                            const serve_words *words) {
     serve_sizes s = { .words = serve_sizes_rounded((uint64_t)text_length * BYTES_OF_TOKEN + BODY_BESIDE),
@@ -44,7 +48,7 @@ serve_sizes serve_sizes_of(const serve_options *o, int64_t texts, int64_t text_l
     /* A short body has a page, and so has every connection that sends one. */
     s.pages = LONGEST_AT_ONCE * pages_for(s.body) + o->connections;
     s.job = serve_sizes_rounded(sizeof(job)) +
-            serve_sizes_rounded((uint64_t)(text_length + 1) * sizeof(int32_t)) + s.numbers +
+            serve_sizes_rounded(serve_sizes_ids(text_length, words) * sizeof(int32_t)) + s.numbers +
             (words->vocabulary ? serve_sizes_rounded(sizeof(constraint)) : 0) + s.ring;
     s.reading = s.room + s.words + s.job - s.ring;
     return s;

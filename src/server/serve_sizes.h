@@ -10,6 +10,7 @@ typedef struct {
     uint64_t vocabulary; /* that masks for answers by a schema hold; 0: there are no such answers */
     uint64_t letters;    /* of these the words */
     int64_t vector;      /* numbers of an embedding; 0: there are none */
+    bool answers;        /* a prompt and what is written have a text's length each */
 } serve_words;
 
 /* Of the block that a server allocates once. */
@@ -31,6 +32,8 @@ const char *serve_sizes_name(const serve_options *o);
 /* The list of models has room where a piece of so many bytes has it. */
 uint32_t serve_sizes_list(const serve_options *o, const language *l);
 
+/* Of a job, with those of its prompt. */
+uint64_t serve_sizes_ids(int64_t text_length, const serve_words *w);
 serve_sizes serve_sizes_of(const serve_options *o, int64_t texts, int64_t text_length, const language *l,
                            const serve_words *w);
 uint64_t serve_sizes_block(const serve_sizes *s);

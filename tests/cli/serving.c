@@ -18,7 +18,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "io/json.h"
 #include "io/scratch.h"
+#include "sanitized.h"
 
 pid_t serving_pid;
 int serving_port;
@@ -140,4 +142,30 @@ int serving_get(const char *path, char out[SERVING_ANSWER]) { return serving_ask
 const char *serving_body(const char *answer) {
     const char *at = strstr(answer, "\r\n\r\n");
     return at ? at + 4 : answer + strlen(answer);
+}
+
+/* ---- bytes ---- */
+
+static const char *const exact[] = { "weights", "activations", "temporaries", "scratch", "inputs", "cache" };
+
+void serving_compare_bytes(const command_result *r) {
+    json_document planned, measured;
+    char path[96];
+    const char *out = r->out, *second = strstr(out, "\n{");
+    assert_non_null(second);
+    assert_int_equal(json_parse("plan", out, (size_t)(second - out), &planned), STATUS_OK);
+    assert_int_equal(json_parse("end", second, strlen(second), &measured), STATUS_OK);
+    for (size_t i = 0; i < sizeof exact / sizeof *exact; i++) {
+        snprintf(path, sizeof path, "predicted.by_category.%s", exact[i]);
+        uint64_t was_planned = command_number(&planned, path);
+        snprintf(path, sizeof path, "measured.by_category.%s", exact[i]);
+        if (was_planned != command_number(&measured, path))
+            fail_msg("%s: %llu planned, %llu measured", exact[i], (unsigned long long)was_planned,
+                     (unsigned long long)command_number(&measured, path));
+    }
+    uint64_t peak = command_number(&planned, "predicted.peak_bytes");
+    if (!SANITIZED && r->resident_peak > peak)
+        fail_msg("%llu bytes are resident, and %llu are planned", (unsigned long long)r->resident_peak,
+                 (unsigned long long)peak);
+    json_close(&planned), json_close(&measured);
 }

@@ -21,6 +21,9 @@ void serving_start_model(const char *model, const char *more);
 /* Ends it as a service manager does, and returns what it said. */
 command_result serving_stop(void);
 
+/* With --json: what ran took the bytes that were planned, by category; its largest programs must have run. */
+void serving_compare_bytes(const command_result *r);
+
 enum { SERVING_ANSWER = 1 << 16 };
 
 int serving_reach(void); /* a connection; -1: there is none */

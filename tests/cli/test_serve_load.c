@@ -118,30 +118,6 @@ static void expect_rest(double blocks) {
     assert_true(metric("snug_failed_texts_total") == 0);
 }
 
-static const char *const exact[] = { "weights", "activations", "temporaries", "scratch", "inputs", "cache" };
-
-static void compare_categories(const char *out, uint64_t resident_peak) {
-    json_document planned, measured;
-    char path[96];
-    const char *second = strstr(out, "\n{");
-    assert_non_null(second);
-    assert_int_equal(json_parse("plan", out, (size_t)(second - out), &planned), STATUS_OK);
-    assert_int_equal(json_parse("end", second, strlen(second), &measured), STATUS_OK);
-    for (size_t i = 0; i < sizeof exact / sizeof *exact; i++) {
-        snprintf(path, sizeof path, "predicted.by_category.%s", exact[i]);
-        uint64_t was_planned = command_number(&planned, path);
-        snprintf(path, sizeof path, "measured.by_category.%s", exact[i]);
-        if (was_planned != command_number(&measured, path))
-            fail_msg("%s: %llu planned, %llu measured", exact[i], (unsigned long long)was_planned,
-                     (unsigned long long)command_number(&measured, path));
-    }
-    uint64_t peak = command_number(&planned, "predicted.peak_bytes");
-    if (!SANITIZED && resident_peak > peak)
-        fail_msg("%llu bytes are resident, and %llu are planned", (unsigned long long)resident_peak,
-                 (unsigned long long)peak);
-    json_close(&planned), json_close(&measured);
-}
-
 static void load(const char *options) {
     static client clients[CLIENTS];
     pthread_t threads[CLIENTS];
@@ -167,7 +143,7 @@ static void load(const char *options) {
         fail_msg("%s: %u answered, %u left, %u busy, %u wrong", options, all.answered, all.left, all.busy,
                  all.wrong);
     command_result r = serving_stop();
-    compare_categories(r.out, r.resident_peak);
+    serving_compare_bytes(&r);
     printf("%s: %u answered, %u left, %u told to come again; resident %.2f MiB before, %.2f after, %.2f at "
            "most\n",
            options, all.answered, all.left, all.busy, before / 0x1p20, after / 0x1p20,

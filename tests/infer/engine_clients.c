@@ -51,12 +51,16 @@ static status write_weights(const char *name, const model *m, int64_t spoilt) {
 
 status open_folder(const char *name, int64_t spoilt, model_folder *out) {
     model_config c = { .gpt2 = gpt2_default() };
-    model m;
-    if (mkdir(name, 0755) != 0) return status_set(STATUS_FAILED, "no folder %s", name);
     c.gpt2.layers = 2, c.gpt2.heads = 2, c.gpt2.channels = WIDTH, c.gpt2.inner = 48;
     c.gpt2.context = CONTEXT, c.gpt2.vocabulary = VOCABULARY;
-    TRY(model_config_write(name, &c, NULL));
-    families_model(&c, name, &m);
+    return open_folder_of(name, &c, spoilt, out);
+}
+
+status open_folder_of(const char *name, const model_config *c, int64_t spoilt, model_folder *out) {
+    model m;
+    if (mkdir(name, 0755) != 0) return status_set(STATUS_FAILED, "no folder %s", name);
+    TRY(model_config_write(name, c, NULL));
+    families_model(c, name, &m);
     TRY(write_weights(name, &m, spoilt)); /* that make texts differ */
     return model_folder_open(name, NULL, DTYPE_NONE, UINT64_MAX, out);
 }

@@ -13,6 +13,8 @@ status open_folder(const char *name, int64_t spoilt, model_folder *out);
 
 /* Another one, whose layers all see the last `window` positions alone. */
 status open_windowed(const char *name, int64_t window, model_folder *out);
+/* The same of another model of so many words, whose weights have few numbers each. */
+status open_folder_of(const char *name, const model_config *c, int64_t spoilt, model_folder *out);
 
 typedef struct {
     int32_t prompt[CONTEXT];
