@@ -19,7 +19,8 @@
  *
  * A model that answers reads the text of a request first, its source, at once: a source is not cut into
  * steps. Several that fit into a step are read side by side, and between two such steps texts that write get
- * one of theirs. A source has blocks of its own, which nobody shares; the text of the engine is the answer.
+ * one of theirs. A source has blocks of its own, which texts of one group share where they have the whole of
+ * it in common, as long as one of them is there; the text of the engine is the answer, which shares none.
  *
  * In this order: engine_open, engine_plan, engine_start; then texts and steps; engine_close in any case. */
 #pragma once
@@ -134,4 +135,5 @@ status engine_compute(engine *e, uint32_t k);
 status engine_draw(engine *e, uint32_t k, engine_drew drew);
 /* Within `drew`: what was drawn, with what the text's options ask for beside. */
 const sample_drawn *engine_drawn(const engine *e);
+bool engine_has_read(const engine *e); /* the step that was gathered last is one of sources */
 int64_t engine_going(const engine *e); /* texts that have not ended */

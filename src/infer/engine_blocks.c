@@ -173,7 +173,7 @@ bool engine_reserve(engine *e, int32_t number, int64_t most) {
     int64_t from = larger(x.first, t->blocks), cost = -(smaller(x.first, t->blocks) - t->first);
     int64_t more = larger(engine_needs(&e->sizes, &x) - (n - x.first), 0);
     for (int64_t i = from; i < n; i++) cost += price(&e->blocks.all[line[i]], t->stays);
-    if (more + cost + engine_source_needs(t) > spare(e)) return false;
+    if (more + cost + engine_source_needs(e, number) > spare(e)) return false;
     t->floor = done;
     give_front(e, number, x.first);
     renew(e, number, t->blocks, smaller(from, n));

@@ -25,7 +25,7 @@ typedef struct {
     int32_t *source;       /* room for source_length */
     int64_t source_count;  /* 0: none */
     int64_t source_blocks; /* that it has: all, or none where it has to be read again */
-    bool source_read;
+    bool source_read, source_shares;
     uint64_t chain, owner;
     bool shares;
     bool scores;    /* ids of its prompt are told: */
@@ -136,9 +136,9 @@ static inline int32_t *engine_line(const engine *e, int32_t number) {
 
 /* ---- engine_sources.c ---- */
 
-/* Blocks for its source that it does not have. */
-int64_t engine_source_needs(const engine_text *t);
-void engine_source_take(engine *e, int32_t number); /* so many; they must be left */
+/* Blocks for its source that it does not have; none where another text of its group has the same source. */
+int64_t engine_source_needs(const engine *e, int32_t number);
+void engine_source_take(engine *e, int32_t number); /* so many, which must be left, or another text's */
 void engine_source_give(engine *e, int32_t number); /* all of them */
 /* Rows of sources that are to be read, of one or more; false: there are none. */
 bool engine_source_gather(engine *e);

@@ -310,6 +310,7 @@ static status hand_score(engine *e, uint32_t k, int64_t place, int32_t number, e
     return STATUS_OK;
 }
 
+bool engine_has_read(const engine *e) { return e->step.reads; }
 const sample_drawn *engine_drawn(const engine *e) { return e->handed; }
 
 /* The row stands for the last id of its text: that one, or a guess that came true. */

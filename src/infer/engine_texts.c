@@ -31,9 +31,11 @@ static void set_up(engine *e, int32_t number, const engine_request *r) {
     memcpy(t->ids, r->ids, (size_t)r->count * sizeof *t->ids);
     if (r->source_count) memcpy(t->source, r->source, (size_t)r->source_count * sizeof *t->source);
     t->source_count = r->source_count, t->source_blocks = 0, t->source_read = false;
+    t->source_shares = r->group != ENGINE_ALONE;
     t->count = t->prompt = r->count, t->most = r->count + r->tokens;
     engine_set_stays(e, number, engine_stays(&e->sizes, t->most));
-    t->shares = r->group != ENGINE_ALONE, t->owner = owner_of(r), t->adapter = r->adapter - 1;
+    t->shares = r->group != ENGINE_ALONE && !r->source_count, t->owner = owner_of(r),
+    t->adapter = r->adapter - 1;
     t->cached = t->reached = 0;
     t->lookup = (lookup){ 0 }, t->guessed = t->right = 0;
     t->sample = *r->sample, t->constraint = r->constraint, t->context = r->context;

@@ -59,7 +59,8 @@ typedef struct {
     uint32_t at_once;     /* texts side by side */
     int64_t prompt_tokens, new_tokens;
     int64_t known_tokens;               /* of prompts one after the other: were not computed again */
-    double seconds_prompt, seconds_new; /* while no text had a new token yet; after that */
+    double seconds_prompt, seconds_new; /* while no text had a new token yet, and of reading prompts that are
+                                             answered; after that */
     uint64_t planned_bytes, resident_peak_bytes;
     uint64_t language_bytes; /* of planned_bytes: what makes text into tokens and back */
     int64_t learned;         /* positions that its folder says were learned; 0: all, as far as is known */

@@ -79,7 +79,8 @@ static status step(generation *g, engine *e) {
     TRY(engine_step(e, generate_take));
     for (int32_t i = 0; i < (int32_t)g->result->at_once; i++)
         if (engine_failure(e, i)) return status_set(STATUS_FAILED, "%s", engine_failure(e, i));
-    *(drew ? &g->result->seconds_new : &g->result->seconds_prompt) += clock_seconds() - begin;
+    *(drew && !engine_has_read(e) ? &g->result->seconds_new : &g->result->seconds_prompt) +=
+        clock_seconds() - begin;
     return STATUS_OK;
 }
 

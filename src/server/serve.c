@@ -383,7 +383,6 @@ static uint64_t group_of(const server *s, const job *j) {
 static void answer_to(const server *s, const job *j, engine_request *r) {
     r->source = j->ids, r->source_count = j->count;
     r->ids = &s->folder.model.start, r->count = 1;
-    r->group = ENGINE_ALONE;
 }
 
 /* In the order in which they came, as long as there is room. */
