@@ -95,6 +95,7 @@ static void look_at_blocks(const engine *e) {
         const int32_t *source = engine_source_line(e, t), *line = engine_line(e, t);
         if (x->used && x->going && !x->waits)
             assert_int_equal(x->source_blocks, (x->source_count + CACHE_BLOCK - 1) / CACHE_BLOCK);
+        if (x->used && x->waits) assert_int_equal(x->source_blocks + x->blocks, 0);
         for (int64_t k = 0; x->used && k < x->source_blocks; k++) users[source[k]]++;
         for (int64_t k = 0; x->used && k < x->blocks; k++) {
             assert_int_equal(users[line[k]], 0);
@@ -276,6 +277,36 @@ static void sources_are_shared(void **state) {
     threads_set(1);
 }
 
+/* Who shares a source that is not read yet waits for it, also where it would be the turn of texts. */
+static void sources_are_shared_before_they_are_read(void **state) {
+    (void)state;
+    enum { TEXTS = 3 };
+    static client c[TEXTS];
+    engine_sizes sizes = sizes_for(TEXTS, 0, DTYPE_F32);
+    engine *e = start(&folder, &sizes, 0, 1);
+    engine_stats s;
+    for (uint32_t i = 0; i < TEXTS; i++) {
+        make_asker(&c[i], 12, i == 2 ? 1 : i);
+        c[i].tokens = 3, c[i].leaves = NEVER, c[i].group = 0;
+        engine_request r = asks(&c[i]);
+        if (i == 1) assert_int_equal(engine_step(e, take), STATUS_OK); /* of the first source */
+        assert_int_equal(engine_begin(e, &r), i);
+    }
+    assert_int_equal(engine_cached(e, 2), c[1].count);
+    assert_int_equal(engine_step(e, take), STATUS_OK);
+    engine_stats_of(e, &s);
+    assert_int_equal(s.rows, c[0].count + 1);
+    assert_int_equal(engine_step(e, take), STATUS_OK);
+    engine_stats_of(e, &s);
+    assert_int_equal(s.rows, c[0].count + 1 + c[1].count);
+    assert_int_equal(engine_step(e, take), STATUS_OK);
+    engine_stats_of(e, &s);
+    assert_int_equal(s.rows, c[0].count + 1 + c[1].count + TEXTS);
+    while (engine_going(e)) assert_int_equal(engine_step(e, take), STATUS_OK);
+    assert_memory_equal(c[1].got, c[2].got, sizeof c[1].got);
+    engine_close(e);
+}
+
 /* What never fits is known at once; what does not now leaves everything as it is. */
 static void what_can_never_be_is_said(void **state) {
     (void)state;
@@ -305,10 +336,10 @@ static void what_can_never_be_is_said(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(answers_are_what_they_are_alone),
-                                        cmocka_unit_test(plans_are_kept),
-                                        cmocka_unit_test(who_writes_does_not_wait_for_sources),
-                                        cmocka_unit_test(sources_are_shared),
-                                        cmocka_unit_test(what_can_never_be_is_said) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(answers_are_what_they_are_alone),         cmocka_unit_test(plans_are_kept),
+        cmocka_unit_test(who_writes_does_not_wait_for_sources),    cmocka_unit_test(sources_are_shared),
+        cmocka_unit_test(sources_are_shared_before_they_are_read), cmocka_unit_test(what_can_never_be_is_said)
+    };
     return cmocka_run_group_tests(tests, open_model, scratch_close);
 }
