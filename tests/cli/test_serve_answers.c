@@ -152,6 +152,36 @@ static void answers_are_those_of_generate(void **state) {
     command_free(&r);
 }
 
+#define LONGEST "[9,8,7,6,5,4,3,2,9,8,7,6,5,4,3,2,9,8,7,6,5,4,3,2,9,8,7,6,5,4,3,2]"
+
+/* A prompt and an answer of as many tokens as there may be, which a job has room for when its answer is held;
+ * and an answer to a prompt that ends amidst a text is none that goes on there. */
+static void prompts_are_no_part_of_answers(void **state) {
+    (void)state;
+    static char whole[WORDS], held[WORDS];
+    if (left_out) return;
+    serving_start("");
+    const char *longest =
+        "{\"prompt\": " LONGEST ", \"max_tokens\": 32, \"logit_bias\": {\"1\": -100}, " DRAWN "%s}";
+    char body[512];
+    snprintf(body, sizeof body, longest, "");
+    ask("/v1/completions", body, whole);
+    assert_non_null(strstr(answer, "\"completion_tokens\":32"));
+    snprintf(body, sizeof body, longest, ", \"logprobs\": 2");
+    ask("/v1/completions", body, held);
+    assert_string_equal(held, whole);
+    assert_int_equal(
+        serving_post("/tokenize", "{\"prompt\": \"red\", \"add_special_tokens\": false}", answer), 200);
+    const char *ids = strchr(serving_body(answer), '['), *end = ids ? strchr(ids, ']') : NULL;
+    assert_non_null(end);
+    snprintf(body, sizeof body, "{\"prompt\": %.*s, \"max_tokens\": 4, \"temperature\": 0}",
+             (int)(end + 1 - ids), ids);
+    ask("/v1/completions", body, whole);
+    assert_true(whole[0] && whole[0] != ' ');
+    command_result r = serving_stop();
+    command_free(&r);
+}
+
 /* ---- many at once ---- */
 
 static const char *const sizes[] = { "\"max_tokens\": 32", "\"max_tokens\": 3",
@@ -197,11 +227,8 @@ static void expect_metric(const char *line) {
 /* The longest prompt; and as many answers as there are places, to prompts that fit into one step. */
 static void run_the_largest(int places) {
     char body[512];
-    assert_int_equal(serving_post("/v1/completions",
-                                  "{\"prompt\": [9,8,7,6,5,4,3,2,9,8,7,6,5,4,3,2,9,8,7,6,5,4,3,2,9,8,7,6,5,4,"
-                                  "3,2], \"max_tokens\": 2}",
-                                  answer),
-                     200);
+    const char *longest = "{\"prompt\": " LONGEST ", \"max_tokens\": 2}";
+    assert_int_equal(serving_post("/v1/completions", longest, answer), 200);
     assert_non_null(strstr(answer, "\"cached_tokens\":0"));
     snprintf(body, sizeof body,
              "{\"prompt\": [9, 8], \"n\": %d, \"max_tokens\": 8, \"temperature\": 3, \"logit_bias\": {\"1\": "
@@ -293,8 +320,8 @@ static void what_is_wrong_is_said(void **state) {
         { "completions",
           "{\"prompt\": \"red-green-blue-red-green-blue-red-green-blue-red-green-blue-red-green-blue-red\"}",
           "and a text here has 32 at most" },
-        { "completions", "{\"prompt\": \"red\", \"max_tokens\": 32, \"n\": 40}",
-          "take 120 blocks, and the cache has 64" },
+        { "completions", "{\"prompt\": [9,8,7,6,5,4,3,2,9,8,7,6,5,4,3,2,9], \"max_tokens\": 17, \"n\": 20}",
+          "take 80 blocks, and the cache has 64" },
         { "chat/completions", "{\"messages\": [{\"role\": \"user\", \"content\": \"red\"}]}",
           "no chat template" },
         { "embeddings", "{\"input\": \"red\"}", "answers texts and makes no vectors of them" },
@@ -313,6 +340,7 @@ static void what_is_wrong_is_said(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(answers_are_those_of_generate),
+                                        cmocka_unit_test(prompts_are_no_part_of_answers),
                                         cmocka_unit_test(neighbours_change_nothing),
                                         cmocka_unit_test(what_is_planned_fits),
                                         cmocka_unit_test(chats_are_answered),
