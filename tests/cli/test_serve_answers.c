@@ -162,14 +162,20 @@ static void prompts_are_no_part_of_answers(void **state) {
     if (left_out) return;
     serving_start("");
     const char *longest =
-        "{\"prompt\": " LONGEST ", \"max_tokens\": 32, \"logit_bias\": {\"1\": -100}, " DRAWN "%s}";
-    char body[512];
-    snprintf(body, sizeof body, longest, "");
+        "{\"prompt\": " LONGEST ", \"max_tokens\": %d, \"logit_bias\": {\"1\": -100}, " DRAWN "%s}";
+    char body[512], few[512];
+    snprintf(body, sizeof body, longest, 32, "");
     ask("/v1/completions", body, whole);
     assert_non_null(strstr(answer, "\"completion_tokens\":32"));
-    snprintf(body, sizeof body, longest, ", \"logprobs\": 2");
+    snprintf(body, sizeof body, longest, 8, ", \"logprobs\": 2");
+    ask("/v1/completions", body, held);
+    const char *numbers = strstr(answer, "\"token_logprobs\":[");
+    assert_non_null(numbers);
+    snprintf(few, sizeof few, "%.*s", (int)(strchr(numbers, ']') - numbers), numbers);
+    snprintf(body, sizeof body, longest, 32, ", \"logprobs\": 2");
     ask("/v1/completions", body, held);
     assert_string_equal(held, whole);
+    if (!strstr(answer, few)) fail_msg("%s does not stand in %s", few, answer);
     assert_int_equal(
         serving_post("/tokenize", "{\"prompt\": \"red\", \"add_special_tokens\": false}", answer), 200);
     const char *ids = strchr(serving_body(answer), '['), *end = ids ? strchr(ids, ']') : NULL;
