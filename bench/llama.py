@@ -3,11 +3,11 @@
 
     bench/llama.py --llama BIN --models FOLDER [--build build] [--rounds 3] [--only NAME,...] [--out FILE]
 
-BIN: where llama-bench, llama-batched-bench and llama-server are. FOLDER: what bench/peers/llama_models.py has written;
-GGUF files and quantized folders are made there. Both take turns; ratios are medians of rounds. A prompt is one text of
-some 470 tokens; texts that are written begin with some 64 tokens each and get 32 more, and only the latter
-count. Servers get as many requests at once as they have places, of 512 ids and 128 more; memory is the most that was
-resident, as the system counts."""
+BIN: where llama-bench, llama-batched-bench, llama-server and llama-quantize are. FOLDER: what
+bench/peers/llama_models.py has written; GGUF files and quantized folders are made there. Both take turns; ratios are
+medians of rounds. A prompt is one text of some 470 tokens; texts that are written begin with some 64 tokens each and
+get 32 more, and only the latter count. Servers get as many requests at once as they have places, of 512 ids and 128
+more; memory is the most that was resident, as the system counts."""
 
 import concurrent.futures
 import http.client
@@ -23,8 +23,10 @@ WIDTHS = {  # name: (folder, GGUF, type of llama.cpp's caches)
     "gpt2 f32": ("gpt2-f32", "gpt2-f32.gguf", "f32"),
     "gpt2 bf16": ("gpt2-bf16", "gpt2-bf16.gguf", "f16"),
     "gpt2 8 bits": ("gpt2-int8-all", "gpt2-q8_0.gguf", "f16"),
+    "gpt2 4 bits": ("gpt2-int4-all", "gpt2-q4_0.gguf", "f16"),
     "llama 1B bf16": ("llama-bf16", "llama-bf16.gguf", "f16"),
     "llama 1B 8 bits": ("llama-int8-all", "llama-q8_0.gguf", "f16"),
+    "llama 1B 4 bits": ("llama-int4-all", "llama-q4_0.gguf", "f16"),
 }
 TEXTS, BEGIN, MORE = (1, 8, 32), 64, 32
 PLACES, PROMPT, ANSWER = 8, 512, 128
@@ -44,10 +46,16 @@ def make_models(o):
         out = f"{o.models}/{base.split('-')[0]}-{kind}.gguf"
         if not os.path.exists(out):
             run([snug, "export", f"{o.models}/{base}", "--to", "gguf", "--dtype", kind, "--out", out, "--quiet"])
-    for base in "gpt2-f32", "llama-bf16":  # embedding and head too, as q8_0 has them
-        out = f"{o.models}/{base.split('-')[0]}-int8-all"
-        if not os.path.exists(out):
-            run([snug, "quantize", f"{o.models}/{base}", "--to", "int8:all", "--out", out, "--quiet"])
+    for base in "gpt2-f32", "llama-bf16":  # embedding and head too, as the peer has them
+        name = base.split("-")[0]
+        for kind in "int8:all", "int4:all":
+            out = f"{o.models}/{name}-{kind.replace(':', '-')}"
+            if not os.path.exists(out):
+                run([snug, "quantize", f"{o.models}/{base}", "--to", kind, "--out", out, "--quiet"])
+        out = f"{o.models}/{name}-q4_0.gguf"
+        if not os.path.exists(out):  # 4 bits everywhere, as ours
+            run([f"{o.llama}/llama-quantize", "--pure", "--token-embedding-type", "q4_0", f"{o.models}/{base}.gguf",
+                 out, "q4_0"])
 
 
 def write_prompts(o, folder):

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
-"""What does rounding to 8 bits do to a trained model, and does training for it help?
+"""What does rounding to 8 or 4 bits do to a trained model, and does training for it help?
 
-    bench/quantize.py [--build build] [--steps 500] [--more 200] [--seeds 1,2,3] [--out bench/results/quantize.md]
+    bench/quantize.py [--build build] [--steps 500] [--more 200] [--seeds 1,2,3] [--models all | plain]
+                      [--out bench/results/quantize.md]
 
 char-small, from each seed with and without --qat int8, at the same learning rate; then `snug quantize` in all modes:
 validation loss before and after. Models of this size have no outliers, which are what quantizing large ones suffers
@@ -20,7 +21,7 @@ import tempfile
 from measure import Page, options, text_file
 
 MODES = {"dynamic": "int8", "static": "int8:static", "dynamic, embeddings too": "int8:all",
-         "static, embeddings too": "int8:static:all"}
+         "static, embeddings too": "int8:static:all", "4 bits": "int4", "4 bits, embeddings too": "int4:all"}
 OUTLIERS, TIMES = 8, 64.0
 BEHIND = {"ln_1": "attn.c_attn", "ln_2": "mlp.c_fc"}
 
@@ -85,14 +86,14 @@ def add_rows(o, page, name, data, models, folder):
 
 
 def main():
-    o = options(__doc__, "quantize", steps=500, more=200, seeds="1,2,3")
+    o = options(__doc__, "quantize", steps=500, more=200, seeds="1,2,3", models="all")
     seeds = [int(word) for word in o.seeds.split(",")]
     page = Page("Quantizing a trained model", o.out,
                 f"char-small, {o.steps} steps at 3e-3, seeds {o.seeds}; with outliers {o.more} more at 1e-3.")
     page.head("model", "mode", "loss", "quantized", "change", "by seed")
     with tempfile.TemporaryDirectory() as folder:
         data, made = text_file(folder), lambda name, seed: os.path.join(folder, f"{name}-{seed}")
-        for qat in ("off", "int8"):
+        for qat in ("off", "int8") if o.models == "all" else ("off",):
             for seed in seeds:
                 train(o, data, "char-small", made(qat, seed), seed, o.steps, 3e-3, qat)
             name = "trained with --qat int8" if qat == "int8" else "trained without --qat"
@@ -100,7 +101,7 @@ def main():
         for seed in seeds:
             give_outliers(made("off", seed), made("large", seed))
         add_rows(o, page, "given outliers", data, [made("large", seed) for seed in seeds], folder)
-        for qat in ("off", "int8"):
+        for qat in ("off", "int8") if o.models == "all" else ():
             for seed in seeds:
                 train(o, data, made("large", seed), made("on-" + qat, seed), seed, o.more, 1e-3, qat)
             name = "trained on with --qat int8" if qat == "int8" else "trained on without --qat"

@@ -37,9 +37,9 @@ static void share(engine *e, int32_t number, int32_t with) {
 
 void engine_source_take(engine *e, int32_t number) {
     engine_text *t = &e->texts[number];
-    int32_t same = t->source_blocks < blocks_of(t) ? find_same(e, t) : ENGINE_NONE;
+    int32_t same = t->source_blocks < engine_source_blocks(t->source_count) ? find_same(e, t) : ENGINE_NONE;
     if (same != ENGINE_NONE) share(e, number, same);
-    while (t->source_blocks < blocks_of(t))
+    while (t->source_blocks < engine_source_blocks(t->source_count))
         engine_source_line(e, number)[t->source_blocks++] = blocks_take(&e->blocks);
 }
 
