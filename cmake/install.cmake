@@ -2,6 +2,7 @@
 #
 #   bin/snug                                  the program; it needs no library of its own
 #   include/snug/snug.h                       the public interface
+#   lib/snug/snug-mpi.so                      what the program opens where several processes train
 #   lib/libsnug.so.0, libsnug.a               with the names of snug.h and no others
 #   lib/pkgconfig/snug.pc, lib/cmake/snug/    for pkg-config and find_package(snug)
 #   share/man/man1, shells' completion        written by the program from its table of options
@@ -16,7 +17,7 @@ add_library(snug-shared SHARED $<TARGET_OBJECTS:snug-objects>)
 set_target_properties(snug-shared PROPERTIES OUTPUT_NAME snug EXPORT_NAME snug VERSION ${PROJECT_VERSION}
                       SOVERSION ${PROJECT_VERSION_MAJOR} LINK_DEPENDS ${CMAKE_SOURCE_DIR}/cmake/snug.map)
 target_include_directories(snug-shared INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-target_link_libraries(snug-shared PRIVATE Threads::Threads PkgConfig::JSONC ${SNUG_PACKED} m
+target_link_libraries(snug-shared PRIVATE Threads::Threads PkgConfig::JSONC ${SNUG_PACKED} ${CMAKE_DL_LIBS} m
                       -Wl,--version-script=${CMAKE_SOURCE_DIR}/cmake/snug.map)
 
 # Hidden symbols are no secret in an archive: there they could clash with those of whoever links it. So its
@@ -45,6 +46,9 @@ add_custom_target(snug-pages ALL DEPENDS ${pages}/written)
 # ---- what goes where ----
 
 install(TARGETS snug-cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+if(TARGET snug-mpi)
+  install(TARGETS snug-mpi LIBRARY DESTINATION lib/snug) # where the program looks for it: ../lib/snug
+endif()
 install(TARGETS snug-shared EXPORT snug LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES ${archive} DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES include/snug/snug.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/snug)

@@ -39,6 +39,8 @@ for extra; do
     tests)
         want libcmocka-dev pkg-config --exists cmocka
         want g++ command -v g++
+        want libopenmpi-dev pkg-config --exists ompi-c
+        want openmpi-bin command -v mpirun
         want python3-jsonschema python3 -c "import jsonschema"
         ;;
     *) want "$extra" installed "$extra" ;;

@@ -8,8 +8,10 @@
 
 compose_split compose_split_of(const compose_run *r, const compose_choice *c) {
     compose_split s = { .eval_batch = r->eval_batch ? r->eval_batch : c->micro_batch };
-    s.accumulate = (r->batch - 1) / c->micro_batch;
-    s.last = r->batch - s.accumulate * c->micro_batch;
+    int64_t here = compose_here(r);
+    s.accumulate = (here - 1) / c->micro_batch;
+    s.last = here - s.accumulate * c->micro_batch;
+    s.ends = compose_unit(r) < r->batch ? here / compose_unit(r) - 1 : 0;
     if (s.eval_batch > r->eval_samples) s.eval_batch = r->eval_samples;
     if (s.eval_batch > 0)
         s.eval_calls = r->eval_samples / s.eval_batch, s.eval_rest = r->eval_samples % s.eval_batch;

@@ -11,10 +11,12 @@
 /* What is computed: the same for every candidate. */
 typedef struct {
     const model *model;
-    int64_t batch;          /* samples per optimizer step */
-    int64_t context;        /* length of a sample; 1 where the model has no time */
-    int64_t eval_batch;     /* samples per validation call; 0: as many as a micro-batch */
-    int64_t eval_samples;   /* of validation; 0: none */
+    int64_t batch;        /* samples per optimizer step */
+    int64_t unit;         /* of them, whose sums stay together (autodiff/units.h); 0: all. It divides them */
+    int64_t ranks;        /* that have as many units each; 0 or 1: one */
+    int64_t context;      /* length of a sample; 1 where the model has no time */
+    int64_t eval_batch;   /* samples per validation call; 0: as many as a micro-batch */
+    int64_t eval_samples; /* of validation; 0: none */
     plan_buffer buffers[2]; /* of the data: the loader's read-ahead, one sample of validation */
     uint32_t buffer_count;
     uint64_t memory;     /* the host's budget, which the search itself must keep too; 0: none */
@@ -33,6 +35,16 @@ typedef struct {
  * takes to make plans is the host's. */
 static inline bool compose_apart(const compose_run *r) { return lower_device(&r->lower)->apart; }
 
+/* The largest micro-batch: a unit is computed in one or more. */
+static inline int64_t compose_unit(const compose_run *r) {
+    return r->training && r->unit && r->unit < r->batch ? r->unit : r->batch;
+}
+
+/* Samples of an optimizer step that one rank has. */
+static inline int64_t compose_here(const compose_run *r) {
+    return r->training && r->ranks > 1 ? r->batch / r->ranks : r->batch;
+}
+
 /* Rows per sample of the sums over the fewest: a head that judges whole samples sees one token of each. Cut
  * into micro-batches, sums keep their order where these rows are whole row tiles. */
 static inline int64_t compose_least_rows(const compose_run *r) {
@@ -46,9 +58,9 @@ typedef struct {
 } compose_choice;
 
 /* How a batch falls into micro-batches: `accumulate` calls of micro_batch samples, then one step of `last`.
- */
+ * Of those calls `ends` are the last ones of a unit that others follow. */
 typedef struct {
-    int64_t accumulate, last;
+    int64_t accumulate, last, ends;
     int64_t eval_batch, eval_calls, eval_rest;
 } compose_split;
 compose_split compose_split_of(const compose_run *r, const compose_choice *c);
@@ -60,7 +72,7 @@ pass_context compose_context(const compose_run *r, const compose_choice *c);
 
 /* A stem: the graphs of the run's programs before the step passes. Candidates with the same micro-batch and
  * the same settings of forward passes share it. */
-enum { COMPOSE_PROGRAMS = 4 }; /* of a run that trains and validates, at most */
+enum { COMPOSE_PROGRAMS = 5 }; /* of a run that trains and validates, at most */
 typedef struct {
     graph graphs[COMPOSE_PROGRAMS];
     status made; /* what compose_stem_open returned */

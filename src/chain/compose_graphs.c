@@ -3,13 +3,16 @@
 #include <string.h>
 
 #include "autodiff/autodiff.h"
+#include "autodiff/units.h"
 #include "base/memory.h"
 #include "ir/rewrite.h"
 
 pass_context compose_context(const compose_run *r, const compose_choice *c) {
     return (pass_context){ .training = r->training,
                            .batch = r->batch,
+                           .unit = compose_unit(r),
                            .micro_batch = c->micro_batch,
+                           .ranks = r->ranks,
                            .tokens = r->context,
                            .least_rows = compose_least_rows(r),
                            .threads = r->lower.threads,
@@ -67,9 +70,22 @@ static status differentiate(const compose_run *r, graph *g, tensor_id loss) {
     uint32_t tensors = g->tensors.count;
     tensor_id *gradient = memory_new(tensors, sizeof *gradient);
     if (!gradient) return status_set(STATUS_FAILED, "no memory to build a graph");
+    bool units = compose_unit(r) < r->batch;
     status result = autodiff_run(g, &(autodiff_seed){ .of = loss }, 1, NULL, gradient);
+    if (result == STATUS_OK && units) result = units_append(g, &loss, gradient, tensors);
     if (result == STATUS_OK) result = optimizer_append(g, &r->optimizer, loss, gradient, tensors);
+    if (result == STATUS_OK && units) result = units_clear(g, gradient, tensors);
     memory_free(gradient);
+    return result;
+}
+
+static status settle_units(graph *g) {
+    graph settled;
+    TRY(graph_open(&settled));
+    status result = units_settle(g, &settled);
+    settled.parent = graph_size_larger(graph_size_of(g), g->parent);
+    graph_close(g);
+    *g = settled;
     return result;
 }
 
@@ -104,6 +120,7 @@ static status build_stem(const compose_run *r, const compose_choice *c, model_mo
     if (until == PASS_FORWARD) return result;
     if (result == STATUS_OK) result = compose_forward(c, &context, g);
     if (result == STATUS_OK && context.training) result = differentiate(r, g, find_loss(g));
+    if (result == STATUS_OK && context.unit < context.batch && context.training) result = settle_units(g);
     return result;
 }
 
@@ -112,19 +129,26 @@ status compose_graph(const compose_run *r, const compose_choice *c, pass_stage s
                        : build_stem(r, c, MODEL_EVALUATE, compose_split_of(r, c).eval_batch, stage, g);
 }
 
-/* The last micro-batch updates the weights; those before it only add to the gradients. Validation samples
- * that don't fill a call have a program of their own. */
+/* The last micro-batch updates the weights; those before it only add to the gradients, and the last one of a
+ * unit hands its sums on. Validation samples that don't fill a call have a program of their own. */
 uint32_t compose_programs(const compose_run *r, const compose_choice *c,
                           compose_program out[COMPOSE_PROGRAMS]) {
     compose_split s = compose_split_of(r, c);
+    int64_t micro = c->micro_batch, unit = compose_unit(r), adding = s.accumulate - s.ends;
     const compose_program all[COMPOSE_PROGRAMS] = {
-        { { "step", TASK_TRAIN, s.last, r->batch - s.last, r->training }, MODEL_TRAIN, false },
-        { { "accumulate", TASK_TRAIN, c->micro_batch, 0, r->training ? s.accumulate : 0 },
+        { { "step", TASK_TRAIN, s.last, compose_here(r) - s.last, r->training, 0 },
           MODEL_TRAIN,
+          false,
           true },
-        { { "evaluate", TASK_EVALUATE, s.eval_batch, 0, s.eval_calls }, MODEL_EVALUATE, false },
-        { { "evaluate_rest", TASK_EVALUATE, s.eval_rest, s.eval_calls * s.eval_batch, s.eval_rest > 0 },
+        { { "unit", TASK_TRAIN, micro, unit - micro, r->training ? s.ends : 0, unit },
+          MODEL_TRAIN,
+          false,
+          false },
+        { { "accumulate", TASK_TRAIN, micro, 0, r->training ? adding : 0, 0 }, MODEL_TRAIN, true, false },
+        { { "evaluate", TASK_EVALUATE, s.eval_batch, 0, s.eval_calls, 0 }, MODEL_EVALUATE, false, false },
+        { { "evaluate_rest", TASK_EVALUATE, s.eval_rest, s.eval_calls * s.eval_batch, s.eval_rest > 0, 0 },
           MODEL_EVALUATE,
+          false,
           false },
     };
     uint32_t count = 0;
@@ -239,6 +263,35 @@ static status apply_steps(const compose_choice *c, pass_context *context, bool a
     return STATUS_OK;
 }
 
+/* Is a node that reduces of use without updates: do its outputs last, or does somebody read them? */
+static bool is_of_use(const graph *g, const node *n, const bool *read) {
+    for (uint32_t i = 0; i < n->out_count; i++) {
+        tensor_id t = node_out(g, n, i);
+        if (read[t] || role_persistent(graph_tensor(g, graph_storage(g, t, NULL))->role)) return true;
+    }
+    return false;
+}
+
+/* The program without its updates: that of a unit which others follow. */
+static status drop_updates(const graph *in, const pass_setting *s, const pass_context *c, graph *out) {
+    (void)s, (void)c;
+    rewrite r;
+    TRY(rewrite_open(&r, in, out));
+    bool *stays = memory_new(in->nodes.count, sizeof *stays),
+         *read = memory_new(in->tensors.count, sizeof *read);
+    if (!stays || !read) graph_no_memory(out);
+    for (node_id id = in->nodes.count; !out->failed && id-- > 1;) {
+        const node *n = graph_node(in, id);
+        stays[id] = n->phase < PHASE_REDUCE || (n->phase == PHASE_REDUCE && is_of_use(in, n, read));
+        for (uint32_t i = 0; i < n->in_count && stays[id]; i++) read[node_in(in, n, i)] = true;
+    }
+    for (node_id id = 1; id < in->nodes.count && !out->failed; id++)
+        if (stays[id]) rewrite_node(&r, id);
+    memory_free(stays);
+    memory_free(read);
+    return rewrite_close(&r);
+}
+
 status compose_grow(const compose_run *r, const compose_choice *c, const compose_program *list, uint32_t k,
                     compose_trunk *t, graph *g) {
     *g = (graph){ 0 };
@@ -249,6 +302,8 @@ status compose_grow(const compose_run *r, const compose_choice *c, const compose
     trim(t, root, c);
     growth w = { .now = t->count ? &t->kept[t->count - 1].graph : root };
     status result = apply_steps(c, &context, list[k].accumulating, t, &w);
+    bool hands_on = context.training && !list[k].updates && !list[k].accumulating;
+    if (result == STATUS_OK && hands_on) result = rewrite_by(drop_updates, NULL, &context, &w);
     if (result == STATUS_OK) result = schedule_passes(c, &context, &w);
     if (result == STATUS_OK && w.now != &w.own) { /* no pass has run: *g must become a graph of its own */
         if (t->count)

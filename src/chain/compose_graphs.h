@@ -7,7 +7,8 @@
 typedef struct {
     program_shape shape;
     model_mode mode;
-    bool accumulating; /* adds to the gradients where the others update */
+    bool accumulating; /* adds to the sums of a unit that goes on after it */
+    bool updates;      /* and the weights; neither: a unit ends that others follow */
 } compose_program;
 
 /* The programs that train and validate, and how many; the one that generates is built apart. */

@@ -62,7 +62,7 @@ static status plan_programs(const compose_run *r, program *programs, uint32_t co
 }
 
 status compose_predict(const compose_run *r, const compose_choice *pinned, plan *p) {
-    program made = { .shape = { "predict", TASK_DECODE, r->batch, 0, 1 } };
+    program made = { .shape = { "predict", TASK_DECODE, r->batch, 0, 1, 0 } };
     TRY(make_program(r, pinned, &(model_run){ .mode = MODEL_PREDICT, .batch = r->batch, .context = 1 },
                      &made));
     return plan_programs(r, &made, 1, p);
@@ -73,7 +73,7 @@ static status make_rows(const compose_run *r, const compose_choice *pinned, cons
     paged_sizes own = *sizes;
     if (own.wanted > rows) own.wanted = rows;
     model_run of = { .mode = mode, .batch = 1, .context = rows, .paged = &own };
-    p->shape = (program_shape){ mode == MODEL_ROWS ? "rows" : "sources", TASK_DECODE, rows, 0, 1 };
+    p->shape = (program_shape){ mode == MODEL_ROWS ? "rows" : "sources", TASK_DECODE, rows, 0, 1, 0 };
     return make_program(r, pinned, &of, p);
 }
 

@@ -164,6 +164,10 @@ static status compare(const options *o, cli_streams *streams, apart *a, io_write
 }
 
 status cli_compare(const options *o, cli_streams *streams) {
+    if (o->measure && o->run.ranks > 1)
+        return status_set(STATUS_INVALID,
+                          "--measure runs one process, and --ranks plans for %lld; leave one of the two out",
+                          (long long)o->run.ranks);
     apart *a = NULL;
     io_writer chart = { 0 };
     setup_options run = options_of(o);

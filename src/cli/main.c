@@ -11,7 +11,11 @@
 #include "base/utf8.h"
 #include "cli/cli.h"
 #include "cli/gpu.h"
+#include "comm/comm.h"
 #include "io/json.h"
+
+/* Among several processes rank 0 speaks. */
+static launch started;
 
 static status show_help(int count, char **arguments, output *out) {
     if (count == 0) {
@@ -48,7 +52,10 @@ static status run_with(const cli_command *c, const options *o, cli_streams *stre
         return status_set(STATUS_INVALID, "%s wants a %s: snug %s %s; 'snug help %s' shows more", c->name,
                           c->subject, c->name, c->subject, c->name);
     if (o->json || o->estimate.emit) streams->people = output_for_people(stderr);
-    if (o->quiet) streams->people.file = NULL;
+    if (o->quiet || started.rank) streams->people.file = NULL;
+    if (started.world > 1 && c->command != COMMAND_TRAIN)
+        return status_set(STATUS_INVALID, "%s started %d processes, and %s is of one", started.launcher,
+                          started.world, c->name);
     threads_pin_allow(o->pin_threads == PIN_AUTO);
     if (o->instructions) TRY(instructions_pin(o->instructions));
     status result = c->run(o, streams);
@@ -107,6 +114,7 @@ static status run(int count, char **arguments, cli_streams *streams) {
 
 /* Names that a sentence quotes may hold anything; no terminal obeys it, and elsewhere it stays one line. */
 static void say(void) {
+    if (started.rank) return;
     char sentence[1024];
     snprintf(sentence, sizeof sentence, "%s", status_message());
     utf8_clean(sentence);
@@ -131,7 +139,9 @@ int main(int count, char **arguments) {
     signal(SIGPIPE, SIG_IGN); /* a reader that leaves shows as a failed write */
     signal(SIGXFSZ, SIG_IGN); /* and so does a limit of file sizes */
     cli_streams streams = { .result = output_of(stdout), .people = output_for_people(stdout) };
-    status result = run(count, arguments, &streams);
+    status result = launch_find(&started);
+    if (started.rank) streams.result.file = streams.people.file = NULL;
+    if (result == STATUS_OK) result = run(count, arguments, &streams);
     if (result != STATUS_OK) {
         output_flush(&streams.people);
         say();
@@ -144,5 +154,6 @@ int main(int count, char **arguments) {
         say();
         result = written;
     }
+    comm_close();
     return (int)result;
 }

@@ -187,7 +187,8 @@ typedef struct {
     char names[PASS_MAX][PASS_OPTION_BYTES];
 } option_table;
 
-extern const option options_elsewhere[], options_text[]; /* parts of it; end with one without a name */
+extern const option options_elsewhere[], options_text[],
+    options_ranks[]; /* parts of it; end with one without a name */
 void options_table(option_table *t);
 options options_defaults(void);
 dtype options_products(const options *o); /* of --dtype; NONE: auto */

@@ -754,6 +754,7 @@ void options_table(option_table *t) {
     size_t known = sizeof rows / sizeof *rows;
     for (size_t i = 0; i < known; i++) {
         option_group before = i ? rows[i - 1].group : GROUP_MEMORY, now = rows[i].group;
+        if (before == GROUP_MEMORY && now > GROUP_MEMORY) add_part(t, options_ranks);
         if (before < GROUP_TECHNIQUES && now > GROUP_TECHNIQUES) add_techniques(t);
         if (before < GROUP_ELSEWHERE && now > GROUP_ELSEWHERE) add_part(t, options_elsewhere);
         if (before < GROUP_TEXT && now > GROUP_TEXT) add_part(t, options_text);

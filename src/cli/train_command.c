@@ -10,6 +10,7 @@
 #include "cli/cli.h"
 #include "cli/own_data.h"
 #include "cli/progress.h"
+#include "cli/ranks.h"
 #include "cli/shown.h"
 #include "cli/signals.h"
 #include "cli/train_tokens.h"
@@ -35,6 +36,10 @@ static void asked_to_stop(int signal_number) {
         "\nstopping after this step, with a checkpoint; Ctrl-C once more to stop at once, without one\n";
     if (signals_stop && signal_number == SIGINT) _exit(STATUS_INTERRUPTED);
     if (signals_stop) return;
+    if (comm_world().rank && training) {
+        signals_stop = 1;
+        return;
+    }
     ssize_t written = training ? write(STDERR_FILENO, words, sizeof words - 1)
                                : write(STDERR_FILENO, early, sizeof early - 1);
     (void)written;
@@ -352,6 +357,7 @@ static status ended(void *context, const train_result *r) {
     text json = { 0 };
     char path[4096];
     int length = snprintf(path, sizeof path, "%s/run.json", w->o->run.out);
+    if (comm_world().rank) return STATUS_OK;
     if (r->steps == r->first && access(path, F_OK) == 0)
         return w->o->json ? repeat_report(&w->streams->result, path) : STATUS_OK;
     report_run_json(&json, w->s, w->d, r);
@@ -428,14 +434,18 @@ static status check_place(const setup *s) {
     return o->eval_data ? own_data_check(file, o->eval_data, deep) : STATUS_OK;
 }
 
-static status train_on(const options *o, cli_streams *streams) {
+/* `so_far`: how this rank has come here; all of them learn of a failure of any. */
+static status train_on(const options *o, cli_streams *streams, status so_far) {
     setup s = { 0 };
     decision d = { 0 };
     resume from = { 0 };
     bool decided = false;
-    status result = cli_setup(o, &s);
+    status result = so_far == STATUS_OK ? cli_setup(o, &s) : so_far;
     if (result == STATUS_OK) result = check_place(&s);
+    result = comm_agree(result);
+    if (result == STATUS_OK) result = ranks_settle(&s);
     if (result == STATUS_OK) result = cli_decide(streams, &s, &from, &d, &decided);
+    result = ranks_agree(result, &d);
     if (decided && streams->people.file) print_beginning(&streams->people, &s, &from, &d);
     if (decided && result == STATUS_NO_FIT && o->json) {
         text json = { 0 };
@@ -451,15 +461,23 @@ static status train_on(const options *o, cli_streams *streams) {
 
 status cli_train(const options *given, cli_streams *streams) {
     options o = *given;
-    train_tokens paths;
+    train_tokens paths = { 0 };
     if (!o.run.data && !o.run.eval_only)
         return status_set(STATUS_INVALID, "train wants --data PATH, what to train on");
     if (!o.run.out && !o.run.eval_only)
         return status_set(STATUS_INVALID, "train wants --out DIR, a folder for the model");
-    if (o.run.out) TRY(io_check_folder(o.run.out)); /* planning may take seconds, and would be for nothing */
-    status result = train_tokens_make(&o, streams, &paths);
+    launch started;
+    TRY(launch_find(&started));
+    TRY(ranks_begin(&started, &o));
+    status result = STATUS_OK;
+    if (o.run.out)
+        result = io_check_folder(o.run.out); /* planning may take seconds, and would be for nothing */
+    if (result == STATUS_OK) result = train_tokens_make(&o, streams, &paths);
     if (result == STATUS_OK && !o.run.eval_only) signals_call(asked_to_stop, SIGNALS_READS_GO_ON, NULL);
-    if (result == STATUS_OK) result = (o.run.eval_only ? cli_evaluate : train_on)(&o, streams);
+    if (!o.run.eval_only)
+        result = train_on(&o, streams, result);
+    else if (result == STATUS_OK)
+        result = cli_evaluate(&o, streams);
     train_tokens_close(&paths);
     return result;
 }

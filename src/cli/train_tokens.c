@@ -14,6 +14,7 @@
 #include "cli/own_data.h"
 #include "cli/signals.h"
 #include "cli/tokenize_command.h"
+#include "comm/comm.h"
 #include "io/file.h"
 #include "io/model_config.h"
 #include "io/tokenizer_files.h"
@@ -246,6 +247,12 @@ status train_tokens_make(options *o, cli_streams *streams, train_tokens *paths) 
         return refuse_option(o, "a head that judges texts reads records with labels; leave it out");
     TRY(look_at_all(o, &any));
     if (!any) return refuse_of_tokens(o);
+    if (comm_world().world > 1)
+        return status_set(
+            STATUS_INVALID,
+            "%s is text for the model's tokenizer, and tokens are made by one process: say 'snug "
+            "tokenize' first, and name its file",
+            o->run.data);
     bool alone = o->run.eval_only && o->run.eval_data; /* nobody reads the data */
     if (!alone) TRY(replace_data(o, streams, paths));
     TRY(replace(o, streams, &o->run.eval_data, "validation.safetensors", paths->eval_data));

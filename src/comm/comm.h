@@ -1,48 +1,61 @@
-/* The ranks of a run and what they do together, behind one table of functions per transport: another
- * transport is one more file and one more line in comm.c.
+/* The ranks of a run and what they do together. A process belongs to one set of ranks: it is opened once, by
+ * the program, before anything is planned. Without that there is one rank.
  *
- * What exists: `self`, a run of one rank, where a sum over all ranks is the value itself. MPI and NCCL do not
- * exist yet, nor does anything in the library that needs them. */
+ * Two movements, each begun by `start` and awaited by `wait`; in between a thread of its own moves the data,
+ * and naps while it waits for others. Movements are done in the order of their starts, which is the same on
+ * all ranks. Sums are nobody's business here: who wants one adds what has come, in the order of ranks. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
-#include "base/dtype.h"
 #include "base/status.h"
-
-typedef enum { COMM_SUM, COMM_MAX } comm_reduction;
-
-/* Elements in the memory of this rank; the other ranks have as many of the same type. */
-typedef struct {
-    void *data;
-    int64_t count;
-    dtype dtype;
-} comm_buffer;
-
-typedef struct comm comm;
+#include "comm/launch.h"
 
 typedef struct {
-    const char *name;
-    status (*open)(comm *c); /* sets rank, world and state */
-    void (*close)(comm *c);
-    status (*all_reduce)(const comm *c, const comm_buffer *b, comm_reduction r);
-    status (*broadcast)(const comm *c, const comm_buffer *b, int root);
-    status (*barrier)(const comm *c);
-} comm_transport;
-
-extern const comm_transport comm_self;
-
-struct comm {
-    const comm_transport *transport;
     int rank, world; /* this one, counted from 0; how many there are */
-    void *state;     /* the transport's own */
-};
+} comm_ranks;
 
-/* STATUS_INVALID when this build has no such transport. Close also after failure. */
-status comm_open(const char *transport, comm *c);
-void comm_close(comm *c); /* fine on a zeroed or closed one */
+/* One rank until comm_open. */
+comm_ranks comm_world(void);
 
-/* Called by all ranks in the same order; each returns when its own part is done. */
-status comm_all_reduce(const comm *c, const comm_buffer *b, comm_reduction r); /* in place */
-status comm_broadcast(const comm *c, const comm_buffer *b, int root);          /* from rank `root` to all */
-status comm_barrier(const comm *c);
+/* Opens MPI where `l` says that several processes were started by it. STATUS_INVALID with a sentence where
+ * that can't be. comm_close also after failure. */
+status comm_open(const launch *l);
+void comm_close(void);
+
+/* Ends all ranks at once, with this exit code; comes back only where there is one. */
+void comm_abort(int code);
+
+/* What the transport takes of memory in a process of so many ranks: bytes that plans reserve, as measured
+ * after each kind of movement. 0 for one. */
+uint64_t comm_reserve(int64_t ranks);
+
+/* GATHER: `from` has this rank's share, `to` gets all ranks' shares, one behind the other. EXCHANGE: share r
+ * of `from` goes to rank r; `to` has a place of `share` bytes for each rank, in which this rank's share of
+ * what that one has arrives. The last shares may be shorter, or empty, where `whole` bytes are no more:
+ * behind them places are cleared. */
+typedef enum { COMM_GATHER, COMM_EXCHANGE } comm_kind;
+typedef struct {
+    comm_kind kind;
+    const void *from;
+    void *to;
+    uint64_t whole, share; /* bytes: of all, and of a rank */
+} comm_order;
+
+/* `from` is not to be changed, and `to` not to be touched, until comm_wait(to) is back. Neither fails: where
+ * moving does, comm_failed says so, and what was to come is worth nothing. */
+void comm_start(const comm_order *o);
+void comm_wait(const void *to);
+status comm_failed(void);
+
+enum { COMM_AT_ONCE = 16 }; /* movements that may be under way */
+
+/* All ranks' `mine`, of `bytes` each, into `all`; at once. */
+status comm_share(const void *mine, void *all, uint64_t bytes);
+/* Rank 0's, for all. */
+status comm_tell(void *what, uint64_t bytes);
+
+/* All ranks call it. The status of all: that of the first rank on which it is none of STATUS_OK, with its
+ * sentence, on every one. */
+status comm_agree(status mine);

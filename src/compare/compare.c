@@ -138,7 +138,7 @@ static bool has_setting(const pass_setting *list, uint32_t count, const char *te
 /* A technique's LOSSY settings: those that it offers, and those that its help names though they save nothing,
  * which is worth knowing too. */
 static status list_lossy(const search_request *q, int i, pass_setting out[MAX_SETTINGS], uint32_t *listed) {
-    compose_choice plain = { .micro_batch = q->run.batch };
+    compose_choice plain = { .micro_batch = compose_unit(&q->run) };
     pass_setting offered[MAX_SETTINGS];
     uint32_t count = 0, n;
     TRY(search_offers(&q->run, &plain, i, offered, MAX_SETTINGS, &n));
@@ -206,7 +206,7 @@ static status add_other(compare_table *t, const setup *s, const compare_row *lik
     status result = setup_open(&options, s->custom ? &s->model : NULL, &other);
     if (result != STATUS_OK) return explain_failure(row, result);
     search_request q = only(&other.request, -1);
-    search_point plain = { .choice = { .micro_batch = q.run.batch }, .class = like->class };
+    search_point plain = { .choice = { .micro_batch = compose_unit(&q.run) }, .class = like->class };
     result = search_plan(&q.run, UINT64_MAX, &plain, 1);
     if (result == STATUS_OK && plain.peak_bytes)
         result = fill_row(row, &q, &plain, -1);

@@ -70,6 +70,9 @@ static status loader_layout(const loader_options *o, layout *at) {
     if (o->batch < 1 || o->depth < 1 || o->depth > LOADER_MAX_DEPTH || o->workers > LOADER_MAX_WORKERS)
         return status_set(STATUS_INVALID, "data cannot be loaded in batches of %u, %u ahead, by %u workers",
                           o->batch, o->depth, o->workers);
+    if (o->ranks > 1 && (!o->unit || o->batch % o->unit || o->rank >= o->ranks || o->sequential))
+        return status_set(STATUS_INVALID, "rank %u of %u can't have batches of %u in units of %u", o->rank,
+                          o->ranks, o->batch, o->unit);
     if (s->samples < 1 || s->field_count < 1 || s->field_count > DATA_MAX_FIELDS ||
         s->label_field >= (int32_t)s->field_count)
         return status_set(STATUS_INVALID,
@@ -111,11 +114,19 @@ static char *batch_field(const loader *l, uint64_t b, uint32_t field) {
     return l->data + b % l->options.depth * l->slot_bytes + l->field_offset[field];
 }
 
+/* The sample's number within the run. */
+static uint64_t number_of(const loader_options *o, uint64_t ticket) {
+    if (o->ranks < 2) return o->first_sample + ticket;
+    uint64_t batch = ticket / o->batch, place = ticket % o->batch, unit = place / o->unit;
+    return o->first_sample + batch * o->batch * o->ranks + (unit * o->ranks + o->rank) * o->unit +
+           place % o->unit;
+}
+
 /* Reads one sample to its place. Without the lock. */
 static status read_ticket(const loader *l, uint64_t ticket, void *scratch, uint64_t *labels) {
     const loader_options *o = &l->options;
     const data_source *s = o->source;
-    uint64_t k = o->first_sample + ticket, place = ticket % o->batch;
+    uint64_t k = number_of(o, ticket), place = ticket % o->batch;
     bool as_it_comes = o->sequential || s->ordered;
     uint64_t sample = as_it_comes ? k : data_order_sample(o->seed, s->samples, k);
     void *fields[DATA_MAX_FIELDS] = { 0 };
@@ -262,7 +273,7 @@ status loader_next(loader *l, loader_batch *batch) {
     if (result == STATUS_OK && samples > 0) {
         uint64_t b = l->taken++;
         batch->samples = samples;
-        batch->first_sample = l->options.first_sample + b * l->options.batch;
+        batch->first_sample = number_of(&l->options, b * l->options.batch);
         batch->counted_labels = batch_slot(l, b)->labels;
         for (uint32_t f = 0; f < l->options.source->field_count; f++) batch->fields[f] = batch_field(l, b, f);
     }

@@ -19,12 +19,15 @@ enum { LOADER_MAX_WORKERS = 64, LOADER_MAX_DEPTH = 64, LOADER_ALIGNMENT = 64, LO
 
 typedef struct {
     const data_source *source; /* must outlive the loader */
-    uint32_t batch;            /* samples in a global batch */
+    uint32_t batch;            /* samples in a batch, of this rank */
+    uint32_t ranks, rank;      /* of ranks that share the batches; 0: one. Each has every ranks-th unit */
+    uint32_t unit;             /* samples that stay together; of one rank unused */
     uint32_t depth;            /* batches in memory; 2: one in use, one being read */
     uint32_t workers;          /* 0: loader_next reads by itself, on the caller's thread and stack */
     uint32_t stack_bytes;      /* of a worker; 0: LOADER_STACK_BYTES */
     uint64_t seed;             /* of the order */
-    uint64_t first_sample;     /* where to begin; a multiple of `batch` unless a run was begun otherwise */
+    uint64_t
+        first_sample; /* where to begin; a multiple of all ranks' `batch` unless a run was begun otherwise */
     /* Without it samples come shuffled, epoch after epoch, for ever, and every batch is full; or in the order
      * that the source has of itself. With it they come once in their own order, and the last batch has what
      * is left. */

@@ -167,10 +167,14 @@ device_rates device_rates_default(int threads);
  * compared with what is measured before the first step. In bytes, for this build and `threads` threads. */
 typedef struct {
     uint64_t code;    /* program and libraries */
+    uint64_t ranks;   /* of code: the transport between ranks */
     uint64_t threads; /* stacks and thread-local memory */
     uint64_t tables;  /* buffers of files and output; a plan adds its own graphs and tables */
 } device_runtime;
 device_runtime device_runtime_reserve(int threads);
+
+/* What the transport between ranks takes: part of `code` too, and named. */
+void device_runtime_ranks(uint64_t bytes);
 
 /* What the program around the library holds beyond that: part of `code` in every reserve from now on. */
 void device_runtime_host(uint64_t bytes);

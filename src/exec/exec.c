@@ -4,6 +4,7 @@
 
 #include "base/memory.h"
 #include "base/threads.h"
+#include "comm/comm.h"
 #include "exec/exec_internal.h"
 
 /* ---- addresses ---- */
@@ -148,6 +149,7 @@ void exec_run(exec *e, uint32_t which) {
 }
 
 status exec_failed(const exec *e) {
+    TRY(comm_failed());
     if (e->seen != STATUS_OK) return status_set(e->seen, "no memory to measure a program");
     const device *d = e->plan->device;
     if (d->failed) TRY(d->failed(d));

@@ -75,13 +75,14 @@ void observe_call(observation *o, const program *p, uint32_t step, const op_call
         tensor_id owner = graph_storage(g, node_in(g, n, i), NULL);
         used(o, home_of(o, owner), step);
         if (n->phase != PHASE_FORWARD) o->seen[owner] |= READ_AFTER_FORWARD;
-        if (n->phase == PHASE_UPDATE) o->seen[owner] |= READ_BY_UPDATE;
+        if (n->phase >= PHASE_REDUCE) o->seen[owner] |= READ_BY_UPDATE;
     }
     for (uint32_t i = 0; i < n->out_count; i++) {
         tensor_id owner = graph_storage(g, node_out(g, n, i), NULL);
         bool made = (o->seen[owner] & (MADE_FORWARD | MADE_BACKWARD)) != 0;
         if (!made && n->phase == PHASE_FORWARD) o->seen[owner] |= MADE_FORWARD;
-        if (!made && n->phase == PHASE_BACKWARD) o->seen[owner] |= MADE_BACKWARD;
+        if (!made && (n->phase == PHASE_BACKWARD || n->phase == PHASE_REDUCE))
+            o->seen[owner] |= MADE_BACKWARD;
         take_over(o, g, n, i, call);
         used(o, home_of(o, owner), step);
     }

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "autodiff/units.h"
 #include "base/memory.h"
 
 static void find_inputs(runner *r, uint32_t which) {
@@ -34,7 +35,9 @@ status runner_open(runner *r, exec *e, const plan *p, const model *m, int64_t co
     if (!r->programs) return status_set(STATUS_FAILED, "no memory to run a plan");
     r->field_count = m->fields(m, context, r->fields);
     for (uint32_t k = 0; k < p->program_count; k++) find_inputs(r, k);
-    r->total = exec_state(e, "loss");
+    r->total = exec_state(e, UNITS_LOSS);
+    r->of_unit = r->total.bytes ? exec_state(e, "loss") : (exec_value){ 0 };
+    if (!r->total.bytes) r->total = exec_state(e, "loss");
     r->norm = find_norm(r);
     r->scale = exec_state(e, "gradient_scale");
     return STATUS_OK;
@@ -49,19 +52,26 @@ uint64_t runner_field_bytes(const runner *r, uint32_t i) {
     return (uint64_t)shape_elements(&r->fields[i].of) * dtype_bytes(r->fields[i].dtype);
 }
 
+/* The number of a sample of this rank in the batch of all. */
+static int64_t in_all(const runner *r, int64_t sample) {
+    if (r->ranks < 2) return sample;
+    return (sample / r->unit * r->ranks + r->rank) * r->unit + sample % r->unit;
+}
+
 status runner_hand_in(runner *r, uint32_t which, const runner_batch *batch, int64_t first, int64_t count) {
     const runner_inputs *in = &r->programs[which];
+    int64_t unit = r->unit ? r->unit : (int64_t)batch->samples, begin = first / unit * unit;
     for (uint32_t i = 0; i < r->field_count; i++) {
         uint64_t bytes = runner_field_bytes(r, i);
         const char *from = batch->fields[i];
         TRY(exec_write(r->exec, &in->field[i], 0, from + (uint64_t)first * bytes, (uint64_t)count * bytes));
-        TRY(exec_write(r->exec, &in->whole[i], 0, from, batch->samples * bytes));
+        TRY(exec_write(r->exec, &in->whole[i], 0, from + (uint64_t)begin * bytes, (uint64_t)unit * bytes));
     }
-    int32_t first_row = (int32_t)(first * r->context);
+    int32_t first_row = (int32_t)((first - begin) * r->context);
     philox_key key = { .seed_low = (uint32_t)r->seed,
                        .seed_high = (uint32_t)(r->seed >> 32),
                        .step = (uint32_t)batch->step,
-                       .first_sample = (uint32_t)first };
+                       .first_sample = (uint32_t)in_all(r, first) };
     float scale = 1.0f / (float)(batch->counted_labels ? batch->counted_labels : 1),
           rate = (float)batch->learning_rate;
     const exec_item items[] = { { in->loss_scale, &scale },
@@ -75,6 +85,7 @@ status runner_hand_in(runner *r, uint32_t which, const runner_batch *batch, int6
 static status run_calls(runner *r, const runner_batch *batch, exec_fault *fault, bool *found) {
     int64_t calls = plan_calls(r->plan, TASK_TRAIN);
     TRY(exec_clear(r->exec, &r->total));
+    TRY(exec_clear(r->exec, &r->of_unit));
     for (int64_t number = 0; number < calls; number++) {
         plan_call call = plan_call_of(r->plan, TASK_TRAIN, number);
         int64_t count = r->plan->programs[call.program].program.shape.batch;

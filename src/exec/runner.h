@@ -10,7 +10,7 @@
 
 /* What one program reads; bytes 0: it does not read this one. */
 typedef struct {
-    exec_value field[MODEL_MAX_FIELDS], whole[MODEL_MAX_FIELDS]; /* of this micro-batch; of the whole batch */
+    exec_value field[MODEL_MAX_FIELDS], whole[MODEL_MAX_FIELDS]; /* of this micro-batch; of its whole unit */
     exec_value loss_scale, learning_rate, first_row, key;
     exec_value hits,
         logits; /* kept: of how many samples a head of classes tells the right one; what it says */
@@ -19,19 +19,23 @@ typedef struct {
 typedef struct {
     exec *exec;
     const plan *plan;
-    uint64_t seed;   /* of random masks */
-    int64_t context; /* rows of one sample */
+    uint64_t seed;       /* of random masks */
+    int64_t context;     /* rows of one sample */
+    int64_t unit;        /* samples whose sums stay together, which "whole" inputs are of; 0: the batch */
+    int64_t ranks, rank; /* that have every ranks-th unit; 0: one */
     model_field fields[MODEL_MAX_FIELDS];
     uint32_t field_count;
     runner_inputs *programs; /* by plan->programs */
     exec_value total, norm;  /* the sum of all micro-batches' losses; of all gradients */
+    exec_value of_unit;      /* the sum of a unit's losses, where there are units */
     exec_value scale;        /* that gradients have (f16); then a step where they overflow is skipped */
     double loss;             /* of the last step */
     double last_norm;        /* of all gradients; NAN: not computed */
     double last_scale;       /* that gradients have from now on; 0: none */
 } runner;
 
-/* Looks up the inputs of each program, once. The plan must outlive it. */
+/* Looks up the inputs of each program, once. The plan must outlive it. Of a run with units r->unit is to be
+ * set behind it. */
 status runner_open(runner *r, exec *e, const plan *p, const model *m, int64_t context, uint64_t seed);
 void runner_close(runner *r);
 

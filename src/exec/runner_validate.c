@@ -59,14 +59,15 @@ status runner_rehearse_validation(runner *r) {
 static status evaluate_all(validation *v, runner_verdict *out) {
     runner *r = v->run;
     int64_t calls = plan_calls(r->plan, TASK_EVALUATE);
-    TRY(exec_clear(r->exec, &r->total));
+    const exec_value *total = r->of_unit.bytes ? &r->of_unit : &r->total; /* validation knows no units */
+    TRY(exec_clear(r->exec, total));
     for (int64_t number = 0; number < calls; number++) {
         plan_call call = plan_call_of(r->plan, TASK_EVALUATE, number);
         if (v->samples->stop && *v->samples->stop) return STATUS_OK;
         TRY(evaluate_call(v, &call));
     }
     TRY(exec_failed(r->exec));
-    TRY(exec_read_number(r->exec, &r->total, &out->loss));
+    TRY(exec_read_number(r->exec, total, &out->loss));
     out->loss /= (double)(v->counted ? v->counted : 1);
     if (v->seen) out->accuracy = v->hits / (double)v->seen;
     if (v->judged.list) out->f1 = judged_f1(&v->judged);

@@ -36,7 +36,7 @@ typedef struct {
 /* The graph with the adapter in it says which weights there are, and in which form. */
 static status build(merging *m) {
     model_ports ports = { 0 };
-    pass_context c = { .micro_batch = 1, .batch = 1, .tokens = 1 };
+    pass_context c = { .micro_batch = 1, .batch = 1, .unit = 1, .tokens = 1 };
     m->model.build(&m->model, &m->plain, &(model_run){ .mode = MODEL_EVALUATE, .batch = 1, .context = 1 },
                    &ports);
     TRY(graph_status(&m->plain));

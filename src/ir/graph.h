@@ -36,7 +36,8 @@ typedef enum role {
     ROLE_RESULT,     /* what the host reads, such as the summed loss: persistent */
 } role;
 static inline bool role_persistent(role r) { return r >= ROLE_PARAMETER; }
-typedef enum phase { PHASE_FORWARD, PHASE_BACKWARD, PHASE_UPDATE } phase;
+/* In the order of a step. REDUCE: what happens once for each unit of samples, to its finished sums. */
+typedef enum phase { PHASE_FORWARD, PHASE_BACKWARD, PHASE_REDUCE, PHASE_UPDATE, PHASE_COUNT } phase;
 
 enum {
     TENSOR_KEEP = 1,        /* read by the host after the program: alive to its end */

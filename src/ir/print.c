@@ -56,7 +56,7 @@ static void print_inputs(const graph *g, const node *n, text *out) {
 }
 
 static void print_node(const graph *g, const node *n, text *out) {
-    static const char *const phases[] = { "forward", "backward", "update" };
+    static const char *const phases[] = { "forward", "backward", "reduce", "update" };
     for (uint32_t i = 0; i < n->out_count; i++) {
         text_add(out, "%s%%%u", i ? ", " : "", node_out(g, n, i));
         if (n->out_count > 1) print_type(g, node_out(g, n, i), out);

@@ -34,6 +34,10 @@ void rewrite_source_type(rewrite *r, tensor_id t, dtype type) {
     if (!r->out->failed) graph_tensor(r->out, r->map[t])->dtype = (uint8_t)type;
 }
 
+void rewrite_source_shape(rewrite *r, tensor_id t, shape s) {
+    if (!r->out->failed) graph_tensor(r->out, r->map[t])->shape = s;
+}
+
 static void copy_flags(rewrite *r, const node *n, tensor_id first, tensor_id *to) {
     for (uint32_t i = 0; i < n->out_count; i++) {
         tensor_id old = node_out(r->in, n, i);

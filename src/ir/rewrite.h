@@ -22,6 +22,9 @@ status rewrite_close(rewrite *r);                             /* the status of `
 /* Gives the copy of source t another type, before any node that reads it is copied. */
 void rewrite_source_type(rewrite *r, tensor_id t, dtype type);
 
+/* The same of its shape; that of the whole stays in tensor.global. */
+void rewrite_source_shape(rewrite *r, tensor_id t, shape s);
+
 /* Copies node n with inputs taken from r->map and sets r->map for its outputs. */
 void rewrite_node(rewrite *r, node_id n);
 

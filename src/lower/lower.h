@@ -17,12 +17,13 @@ typedef struct {
 /* What the host asks for: an optimizer step, the loss over the validation samples, the next token. */
 typedef enum { TASK_TRAIN, TASK_EVALUATE, TASK_DECODE } program_task;
 
-/* How the host runs a program: in `calls` calls of `batch` samples, from sample `first` of its task on. All
- * programs of a task together take each of its samples once, in order. */
+/* How the host runs a program: in `calls` calls of `batch` samples, from sample `first` of its task on and
+ * then from every `every`th. All programs of a task together take each of its samples once, in order; where
+ * several could begin at a sample, the one whose `first` is largest does. */
 typedef struct {
     const char *name; /* static: for reports */
     program_task task;
-    int64_t batch, first, calls;
+    int64_t batch, first, calls, every; /* every 0: batch */
 } program_shape;
 
 /* What one call runs: a graph and its kernels in order of execution. Owns both. */

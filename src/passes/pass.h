@@ -39,10 +39,13 @@ typedef enum {
 /* What surrounds the graph that is rewritten. */
 typedef struct {
     bool training;       /* false: a program without backward */
-    bool accumulating;   /* this program adds to stored gradients and does not update. Only passes that are
-                            by_program are told; for the others it is always false */
+    bool accumulating;   /* this program adds to the sums of a unit that goes on after it. Only passes that
+                            are by_program are told; for the others it is always false */
     int64_t batch;       /* samples of an optimizer step */
+    int64_t unit;        /* samples whose sums stay together; those of several units are added afterwards.
+                            Equal to batch: there is one */
     int64_t micro_batch; /* samples of the common micro-batch; smaller than batch: there are several */
+    int64_t ranks;       /* that train together, each some of the units; 0 or 1: one process */
     int64_t tokens;      /* rows per sample that sums run over (context length) */
     int64_t least_rows;  /* of the sums over the fewest: 1 where a head judges whole samples, else tokens */
     int threads;         /* number of threads that scratch is planned for */

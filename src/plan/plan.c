@@ -327,26 +327,32 @@ int64_t plan_calls(const plan *p, program_task task) {
     return calls;
 }
 
-/* Of the programs of the task whose samples come after `after`, the one whose samples come first. */
-static uint32_t next_of(const plan *p, program_task task, int64_t after) {
-    uint32_t next = p->program_count;
+/* Of the programs of the task that may begin at sample `at`, the one whose first sample comes last. */
+static uint32_t program_at(const plan *p, program_task task, int64_t at) {
+    uint32_t found = p->program_count;
+    int64_t latest = -1;
     for (uint32_t k = 0; k < p->program_count; k++) {
         const program_shape *x = &p->programs[k].program.shape;
-        if (x->task != task || x->first <= after) continue;
-        if (next == p->program_count || x->first < p->programs[next].program.shape.first) next = k;
+        bool begins = at >= x->first && (at - x->first) % (x->every ? x->every : x->batch) == 0;
+        if (x->task == task && begins && x->first > latest) found = k, latest = x->first;
     }
-    return next;
+    return found;
+}
+
+/* All calls of a task but the last take as many samples as the largest. */
+static int64_t common_batch(const plan *p, program_task task) {
+    int64_t most = 0;
+    for (uint32_t k = 0; k < p->program_count; k++) {
+        const program_shape *x = &p->programs[k].program.shape;
+        if (x->task == task && x->batch > most) most = x->batch;
+    }
+    return most;
 }
 
 plan_call plan_call_of(const plan *p, program_task task, int64_t number) {
-    int64_t after = -1;
-    for (uint32_t k; (k = next_of(p, task, after)) < p->program_count;) {
-        const program_shape *x = &p->programs[k].program.shape;
-        if (number < x->calls) return (plan_call){ k, x->first + number * x->batch };
-        number -= x->calls;
-        after = x->first;
-    }
-    return (plan_call){ p->program_count, 0 };
+    int64_t at = number * common_batch(p, task);
+    if (number >= plan_calls(p, task)) return (plan_call){ p->program_count, 0 };
+    return (plan_call){ program_at(p, task, at), at };
 }
 
 void plan_close(plan *p) {

@@ -89,7 +89,7 @@ static status gather_weights(quantizing *q) {
 static status list_weights(quantizing *q) {
     graph plain;
     model_ports ports = { 0 };
-    pass_context c = { .micro_batch = 1, .batch = 1, .tokens = 1 };
+    pass_context c = { .micro_batch = 1, .batch = 1, .unit = 1, .tokens = 1 };
     TRY(graph_open(&plain));
     q->model.build(&q->model, &plain, &(model_run){ .mode = MODEL_EVALUATE, .batch = 1, .context = 1 },
                    &ports);

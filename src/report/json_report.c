@@ -282,6 +282,7 @@ static void write_report(text *out, const setup *s, const decision *d, outcome o
     put_data(&w, s);
     json_put_integer(&w, "rank", s->comm.rank);
     json_put_integer(&w, "world", s->comm.world);
+    if (s->comm.world > 1) json_put_unsigned(&w, "transport_bytes", d->plan.runtime.ranks);
     if (!s->request.run.training) put_evaluation(&w, s, d, o.evaluation);
     if (o.profile) put_profile(&w, s, o.profile);
     if (o.run) put_losses(&w, o.run);

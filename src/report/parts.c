@@ -15,7 +15,7 @@ parts_colours parts_colours_of(const report_style *style) {
 }
 
 const char *parts_phase_name(phase p) {
-    static const char *const names[] = { "forward", "backward", "update" };
+    static const char *const names[] = { "forward", "backward", "reduce", "update" };
     return names[p];
 }
 

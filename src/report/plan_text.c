@@ -177,6 +177,9 @@ static void add_memory(text *out, const setup *s, const decision *d, const repor
              bytes_text(p->peak_bytes, a), bytes_text(p->pools[POOL_MEMORY].persistent_bytes, b),
              bytes_text(p->pools[POOL_MEMORY].arena_bytes, c),
              bytes_text(p->pools[POOL_MEMORY].runtime_bytes, e));
+    if (p->runtime.ranks)
+        text_add(out, "  of runtime %s are for the transport between %d ranks; each of them has this plan\n",
+                 bytes_text(p->runtime.ranks, a), s->comm.world);
     text_add(out, "  the arena's lower bound, most bytes alive at once, is %s: packing adds %.2f %%\n",
              bytes_text(p->lower_bound_bytes, a),
              p->lower_bound_bytes

@@ -41,10 +41,12 @@ static void add_blocks(text *out, const profile_result *r, double whole, const p
         text_add(out, "%-24s %-8s", parts_site_text(r->blocks[i].site, site), "");
         add_columns(out, &r->blocks[i], whole);
     }
-    for (int p = PHASE_FORWARD; p <= PHASE_UPDATE; p++)
+    for (int p = PHASE_FORWARD; p <= PHASE_UPDATE; p++) {
+        if (p == PHASE_REDUCE && r->total.by_phase[p] <= 0) continue; /* there are no units */
         text_add(out, "%-24s %-8s %5s %9.3f %5.1f %%\n", p == PHASE_FORWARD ? "all, by phase" : "",
                  parts_phase_name((phase)p), "", 1e3 * r->total.by_phase[p],
                  percent(r->total.by_phase[p], whole));
+    }
 }
 
 static void add_between(text *out, const profile_step *x, const parts_colours *k) {

@@ -53,6 +53,11 @@ static status check_cut(const setup *s, const op_def *op) {
 static status look(const setup *s, const graph *g) {
     const setup_options *o = &s->options;
     const op_def *coupled = find(g, OP_COUPLES_SAMPLES), *wanting = find(g, OP_WANTS_SAMPLES);
+    if (coupled && compose_unit(&s->request.run) < s->request.run.batch)
+        return status_set(STATUS_INVALID,
+                          "--unit %lld: in %s samples of a batch see each other (%s), which they would do in "
+                          "their unit alone; leave --unit out",
+                          (long long)o->unit, s->model.name, coupled->name);
     if (wanting && o->batch == 1)
         return status_set(
             STATUS_INVALID,
@@ -67,7 +72,8 @@ status coupled_check(const setup *s) {
     int64_t micro = s->request.micro_batch ? s->request.micro_batch : r->batch;
     model_ports ports = { 0 };
     graph g;
-    if (s->options.eval_only || (r->batch > 1 && micro >= r->batch)) return STATUS_OK;
+    bool whole = r->batch > 1 && micro >= r->batch && compose_unit(r) == r->batch;
+    if (s->options.eval_only || whole) return STATUS_OK;
     TRY(graph_open(&g));
     r->model->build(r->model, &g, &(model_run){ .mode = MODEL_TRAIN, .batch = micro, .context = r->context },
                     &ports);

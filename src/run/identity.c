@@ -13,7 +13,8 @@
 #include "ir/op.h"
 #include "run/run_options.h"
 
-static const char WEIGHTS[] = "weights", PACK[] = "pack", PARTS[] = "parts", AUGMENT[] = "augment";
+static const char WEIGHTS[] = "weights", PACK[] = "pack", PARTS[] = "parts", AUGMENT[] = "augment",
+                  UNIT[] = "unit";
 
 /* ---- facts ---- */
 
@@ -58,6 +59,7 @@ static void add_options(identity *i, const setup_options *o) {
     for (const run_option *row = run_options; row->name; row++)
         if (row->part == RUN_OPTION_FIXED || (row->part == RUN_OPTION_FALLING && falls))
             add_option(i, o, row);
+    if (o->unit) add_number(i, IDENTITY_OPTION, UNIT, (double)o->unit); /* none: as before there were such */
 }
 
 /* ---- the model ---- */
@@ -366,6 +368,8 @@ static void add_difference(text *out, const identity_fact *was, const identity_f
     char a[IDENTITY_VALUE_BYTES] = "absent", b[IDENTITY_VALUE_BYTES] = "absent";
     if (!was && strcmp(known->name, PACK) == 0) strcpy(a, "cross");
     if (!was && strcmp(known->name, AUGMENT) == 0) strcpy(a, "on");
+    if (!was && strcmp(known->name, UNIT) == 0) strcpy(a, "off");
+    if (!is && strcmp(known->name, UNIT) == 0) strcpy(b, "off");
     if (!was && strcmp(known->name, PARTS) == 0) strcpy(a, "1");
     if (!is && strcmp(known->name, PARTS) == 0) strcpy(b, "1");
     if (was) identity_value(was, a);

@@ -16,7 +16,10 @@ data_masking loader_plan_masking(const setup *s, bool validation) {
 
 static loader_options options_of(const setup *s, const data_source *source) {
     return (loader_options){ .source = source,
-                             .batch = (uint32_t)s->request.run.batch,
+                             .batch = (uint32_t)compose_here(&s->request.run),
+                             .ranks = (uint32_t)s->comm.world,
+                             .rank = (uint32_t)s->comm.rank,
+                             .unit = (uint32_t)compose_unit(&s->request.run),
                              .depth = READ_AHEAD,
                              .workers = (uint32_t)s->options.workers,
                              .seed = (uint64_t)s->options.seed,

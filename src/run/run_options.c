@@ -46,6 +46,7 @@ static const char *optimizer_word(int choice) { return optimizer_name((optimizer
 
 const run_option run_options[] = {
     ROW("batch", INTEGER, FIXED, batch),
+    ROW("unit", INTEGER, KNOWN, unit), /* by a fact of its own, where there is one */
     ROW("context", INTEGER, FIXED, context),
     ROW("seed", INTEGER, FIXED, seed),
     ROW("lr", NUMBER, FIXED, learning_rate),
@@ -97,6 +98,8 @@ const run_option run_options[] = {
     /* how the plan is made: the checkpoint has its choices, and what becomes of them is said */
     ROW("memory", BYTES, FREE, memory),
     ROW("memory-auto", FLAG, FREE, memory_auto),
+    ROW("ranks", INTEGER, FREE, ranks),
+    ROW("ranks-of-host", INTEGER, FREE, of_host),
     ROW("micro-batch", INTEGER, FREE, micro_batch),
     ROW("accumulate", INTEGER, FREE, accumulate),
     ROW("eval-batch", INTEGER, FREE, eval_batch),

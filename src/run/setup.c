@@ -250,6 +250,50 @@ static status check_sizes(const setup *s) {
     return STATUS_OK;
 }
 
+/* Samples that a micro-batch is asked to have; 0: nobody asks. */
+static int64_t micro_batch_of(const setup_options *o) {
+    if (o->eval_only || o->micro_batch || !o->accumulate) return o->eval_only ? 0 : o->micro_batch;
+    return (o->batch + o->accumulate - 1) / o->accumulate;
+}
+
+/* A unit is whole, and so are the micro-batches in it. */
+static status check_unit(const setup_options *o) {
+    int64_t micro = micro_batch_of(o);
+    if (!o->unit) return STATUS_OK;
+    if (o->unit > o->batch || o->batch % o->unit)
+        return status_set(STATUS_INVALID, "--unit %lld: a batch of %lld is no whole number of such units",
+                          (long long)o->unit, (long long)o->batch);
+    if (micro && (micro > o->unit || o->unit % micro))
+        return status_set(STATUS_INVALID,
+                          "micro-batches of %lld do not divide a unit of %lld samples; a unit is computed in "
+                          "one or more of them",
+                          (long long)micro, (long long)o->unit);
+    return STATUS_OK;
+}
+
+/* Units go round: each rank has as many. */
+static status check_ranks(const setup *s) {
+    const setup_options *o = &s->options;
+    long long ranks = s->comm.world, batch = o->batch;
+    if (ranks < 2) return STATUS_OK;
+    if (o->eval_only)
+        return status_set(STATUS_INVALID, "--eval-only is of one process, and there are %lld", ranks);
+    if (!o->unit)
+        return status_set(
+            STATUS_INVALID,
+            "%lld ranks need --unit N, samples whose sums stay together: then their results are "
+            "those of one process with this unit; of a batch of %lld each rank would have %lld%s",
+            ranks, batch, batch / ranks,
+            batch % ranks ? ", which leaves some over: choose another --batch" : "");
+    if (o->batch / o->unit % ranks)
+        return status_set(STATUS_INVALID,
+                          "a batch of %lld has %lld unit%s of %lld samples, which %lld ranks can't divide "
+                          "among themselves",
+                          batch, (long long)(o->batch / o->unit), o->batch == o->unit ? "" : "s",
+                          (long long)o->unit, ranks);
+    return STATUS_OK;
+}
+
 static status read_pins(setup *s) {
     for (int i = 0; pass_table[i]; i++) {
         const char *said = s->options.passes[i];
@@ -388,6 +432,7 @@ static status find_budget(const setup_options *o, uint64_t *bytes, uint64_t *mar
         device_parts own = on->beside(on);
         available += device_parts_sum(&own);
     }
+    if (o->of_host > 1) available /= (uint64_t)o->of_host; /* they take it at the same time */
     *margin = available / 16;
     if (*margin < least_margin) *margin = least_margin < available ? least_margin : 0;
     *bytes = available - *margin;
@@ -424,16 +469,24 @@ static uint64_t away_limit_of(const setup_options *o, const device *on) {
 static status make_request(setup *s) {
     const setup_options *o = &s->options;
     TRY(check_sizes(s));
+    TRY(check_unit(o));
+    TRY(check_ranks(s));
     int threads = o->threads ? (int)o->threads : threads_available();
     threads_set(threads);
     compose_run *r = &s->request.run;
     int64_t context;
     const device *on;
     TRY(setup_device(o, &on));
+    if (s->comm.world > 1 && on->kind != DEVICE_CPU)
+        return status_set(STATUS_INVALID,
+                          "%d ranks on %s: several processes train on CPUs alone so far; say --device cpu",
+                          s->comm.world, on->name);
     TRY(check_away(o, on));
     TRY(context_of(s, &context));
     *r = (compose_run){ .model = &s->model,
                         .batch = o->batch,
+                        .unit = o->unit,
+                        .ranks = s->comm.world,
                         .eval_batch = o->eval_batch,
                         .training = !o->eval_only,
                         .context = context,
@@ -442,9 +495,7 @@ static status make_request(setup *s) {
                         .away_limit = away_limit_of(o, on),
                         .lower = {
                             .device = on, .threads = threads, .rates = rates_find(o->rates, on, threads) } };
-    s->request.micro_batch = o->eval_only ? 0 : o->micro_batch;
-    if (o->accumulate && !o->micro_batch && !o->eval_only)
-        s->request.micro_batch = (o->batch + o->accumulate - 1) / o->accumulate;
+    s->request.micro_batch = micro_batch_of(o);
     s->request.allowed = o->exact ? PASS_EXACT : PASS_REASSOCIATING;
     if (o->exact && o->allow)
         return status_set(STATUS_INVALID,
@@ -525,10 +576,11 @@ static status finish_request(setup *s) {
 }
 
 status setup_open(const setup_options *options, const model *custom, setup *s) {
-    *s = (setup){ .options = *options };
+    *s = (setup){ .options = *options, .comm = comm_world() };
+    if (options->ranks > s->comm.world) s->comm.world = (int)options->ranks;
+    device_runtime_ranks(comm_reserve(s->comm.world));
     s->options.optimizer = optimizer_settle(options->optimizer);
     status result = STATUS_OK;
-    TRY_OR(failed, comm_open("self", &s->comm));
     TRY_OR(failed, open_model(s, custom));
     TRY_OR(failed, make_request(s));
     TRY_OR(failed, coupled_check(s));
@@ -547,5 +599,4 @@ void setup_close(setup *s) {
     labelled_close_data(s);
     pictures_close_data(s);
     wanted_tokens_close(&s->wanted);
-    comm_close(&s->comm);
 }

@@ -56,6 +56,8 @@ typedef struct {
     uint64_t memory;        /* budget in bytes; 0: unlimited */
     bool memory_auto;       /* what is free, less a margin */
     int64_t batch, context; /* context 0: by the model, its weights and the data (setup.c) */
+    int64_t unit;           /* samples whose sums stay together; 0: the batch */
+    int64_t ranks, of_host; /* processes that a plan is for, 0: those that are; of them on this host */
     int64_t micro_batch, accumulate, eval_batch; /* 0: auto */
     int64_t eval_every;                          /* steps; 0: only at the end */
     int64_t eval_samples;                        /* at most */
@@ -112,7 +114,7 @@ typedef struct {
     labelled *records, *eval_records; /* of such data: the sources' own */
     pictures *images, *eval_images;   /* the same of pictures (run/pictures.h) */
     prepare_options prepare;          /* what pictures become for the model; channels 0: it sees none */
-    comm comm;                        /* the ranks of the run: one, so far */
+    comm_ranks comm;                  /* the ranks of the run, or those that it is planned for */
     search_request request;
     uint64_t budget;                 /* UINT64_MAX: unlimited */
     uint64_t margin;                 /* that --memory auto leaves to others */

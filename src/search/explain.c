@@ -23,10 +23,10 @@ status search_offers(const compose_run *r, const compose_choice *choice, int i, 
 }
 
 /* The step before with the point's setting of pass i. Cutting the batch is done with the last pass. */
-static search_point up_to(const search_point *before, const search_point *point, int i, int64_t batch) {
+static search_point up_to(const search_point *before, const search_point *point, int i, int64_t whole) {
     search_point next = { .choice = before->choice };
     next.choice.settings[i] = point->choice.settings[i];
-    bool split = pass_table[i + 1] == NULL && point->choice.micro_batch < batch;
+    bool split = pass_table[i + 1] == NULL && point->choice.micro_batch < whole;
     if (split) next.choice.micro_batch = point->choice.micro_batch;
     return next;
 }
@@ -60,11 +60,11 @@ status search_explain(const search_request *q, const search_point *plain, const 
     search_point *steps = memory_new(PASS_MAX + 1, sizeof *steps);
     *count = 0;
     if (!steps) return status_set(STATUS_FAILED, "no memory to search");
-    steps[0].choice.micro_batch = q->run.batch;
+    steps[0].choice.micro_batch = compose_unit(&q->run);
     if (!q->run.training) steps[0].choice.micro_batch = point->choice.micro_batch; /* no technique's doing */
     for (int i = 0; pass_table[i] && *count < room; i++) {
         if (!point->choice.settings[i].text[0]) continue;
-        steps[*count + 1] = up_to(&steps[*count], point, i, q->run.batch);
+        steps[*count + 1] = up_to(&steps[*count], point, i, compose_unit(&q->run));
         of[(*count)++] = i;
     }
     status result = plan_steps(q, plain, point, steps, *count + 1);

@@ -13,7 +13,7 @@ status search_plan(const compose_run *r, uint64_t limit, search_point *points, u
 }
 
 static status plan_plain(const search_request *q, search_point *plain) {
-    *plain = (search_point){ .choice = { .micro_batch = q->run.batch } };
+    *plain = (search_point){ .choice = { .micro_batch = compose_unit(&q->run) } };
     return search_plan(&q->run, UINT64_MAX, plain, 1);
 }
 

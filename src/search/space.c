@@ -201,10 +201,10 @@ static int64_t divisor_up_to(int64_t n, int64_t most) {
     return m;
 }
 
-/* Adds divisors of the batch: the batch itself, then each time the largest that is at most half of the one
- * before. `whole`: only those whose rows are whole row tiles. */
+/* Adds divisors of the batch, or of the unit: all of it, then each time the largest that is at most half of
+ * the one before. `whole`: only those whose rows are whole row tiles. */
 static uint32_t halve(const search_request *q, bool whole, int64_t *out, uint32_t count) {
-    int64_t batch = q->run.batch;
+    int64_t batch = q->run.training ? compose_unit(&q->run) : q->run.batch;
     for (int64_t m = batch; m && count < MAX_MICRO;) {
         bool take = !whole || m == batch || m * compose_least_rows(&q->run) % THREADS_ROW_TILE == 0;
         if (take) out[count++] = m;

@@ -27,9 +27,10 @@ static const char *spoilt_by_updates(exec *e, const plan *p) {
 }
 
 static void describe(const exec_fault *fault, char where[256]) {
-    static const char *const phases[] = {
-        [PHASE_FORWARD] = "forward", [PHASE_BACKWARD] = "backward", [PHASE_UPDATE] = "update"
-    };
+    static const char *const phases[] = { [PHASE_FORWARD] = "forward",
+                                          [PHASE_BACKWARD] = "backward",
+                                          [PHASE_REDUCE] = "reduce",
+                                          [PHASE_UPDATE] = "update" };
     char block[32] = "outside of blocks";
     if (fault->site != SITE_NONE) snprintf(block, sizeof block, "in block %d", fault->site);
     snprintf(where, 256, "%s %s made it first, in %s", fault->op, block, phases[fault->phase]);
@@ -43,7 +44,9 @@ status fault_of_step(feed *f, const plan *p, const loader_batch *batch, int64_t 
     const char *weight = spoilt_by_updates(f->exec, p);
     char where[256] = "where from is not seen again";
     exec_fault fault;
-    if (weight)
+    if (!weight && f->setup->comm.world > 1) /* ranks would look in different places */
+        snprintf(where, sizeof where, "where from is not looked for with several ranks");
+    else if (weight)
         snprintf(where, sizeof where, "the update of step %lld had left '%s' not finite", (long long)step,
                  weight);
     else

@@ -5,7 +5,11 @@
 
 status feed_open(feed *f, const setup *s, const decision *d, exec *e) {
     *f = (feed){ .setup = s, .exec = e };
-    return runner_open(&f->run, e, &d->plan, &s->model, s->request.run.context, (uint64_t)s->options.seed);
+    const compose_run *r = &s->request.run;
+    TRY(runner_open(&f->run, e, &d->plan, &s->model, r->context, (uint64_t)s->options.seed));
+    f->run.unit = compose_unit(r);
+    f->run.ranks = s->comm.world, f->run.rank = s->comm.rank;
+    return STATUS_OK;
 }
 
 void feed_close(feed *f) { runner_close(&f->run); }

@@ -24,7 +24,7 @@ typedef struct {
     phase phase;
     int32_t site; /* in rows by block */
     uint32_t calls;
-    double seconds, by_phase[3];
+    double seconds, by_phase[PHASE_COUNT];
     double predicted;
     double bound, compute, traffic; /* of each call the longer one of the two counts */
     double flops, bytes;

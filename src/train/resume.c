@@ -137,7 +137,7 @@ status resume_find(const setup *s, resume *r) {
     const setup_options *o = &s->options;
     *r = (resume){ .lock.file = -1 };
     if (!o->out && !o->resume) return STATUS_OK;
-    if (o->out && exists(o->out, ".")) TRY(lock_out(o->out, r));
+    if (o->out && s->comm.rank == 0 && exists(o->out, ".")) TRY(lock_out(o->out, r));
     if (o->overwrite && o->resume && !o->resume_from) return both_ways();
     TRY(identity_of(s, &r->run));
     r->replaces = s->weights && o->out && io_is_same(s->weights, o->out);

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/threads.h"
+#include "comm/comm.h"
 #include "io/weight_files.h"
 #include "lower/measure.h"
 #include "run/loader_plan.h"
@@ -17,6 +18,7 @@
 #include "train/journal.h"
 #include "train/pace.h"
 #include "train/room.h"
+#include "train/together.h"
 #include "train/train_report.h"
 
 /* ---- a run in progress ---- */
@@ -38,6 +40,7 @@ typedef struct {
     double least;   /* seconds of a step's arithmetic at the peak rate */
     double started; /* when the steps of this start began */
     int64_t saved;  /* step of the last checkpoint in options.out; 0: there is none */
+    bool stopped;   /* some rank was asked to stop */
 } training;
 
 static double learning_rate(const setup_options *o, int64_t step) {
@@ -49,7 +52,13 @@ static double learning_rate(const setup_options *o, int64_t step) {
     return o->learning_rate * height;
 }
 
-static bool asked_to_stop(const training *t) { return t->observer->stop && *t->observer->stop; }
+/* Of one process at once; of several ranks any may be asked, and all learn of it before a step. */
+static bool asked_to_stop(const training *t) {
+    return t->stopped || (t->s->comm.world < 2 && t->observer->stop && *t->observer->stop);
+}
+
+/* Rank 0 has the files: the others read them. */
+static bool writes(const training *t) { return t->s->options.out && t->s->comm.rank == 0; }
 
 /* ---- beginning ---- */
 
@@ -83,7 +92,8 @@ static status sum_base(const training *t) {
     return weight_files_sum(t->s->weights, false, &t->from->run.base);
 }
 
-static status begin(training *t) {
+/* What belongs to this rank alone. */
+static status begin_here(training *t) {
     const setup *s = t->s;
     TRY(sum_base(t));
     if (!s->train.samples)
@@ -95,22 +105,32 @@ static status begin(training *t) {
     TRY(exec_open(&t->d->plan, EXEC_OBSERVE, &t->exec));
     TRY(fill_weights(t));
     TRY(loader_plan_open(s, exec_buffer(t->exec, "loader"), t->from->state.samples, &t->loader));
-    TRY(feed_open(&t->feed, s, t->d, t->exec));
-    TRY(exec_check_reserve(t->exec, &t->result->runtime_bytes));
-    TRY(resume_claim(s, t->from));
+    return feed_open(&t->feed, s, t->d, t->exec);
+}
+
+/* Last: what is refused leaves an earlier run's files alone. */
+static status claim(training *t) {
+    if (t->s->comm.rank) return STATUS_OK;
+    TRY(resume_claim(t->s, t->from));
+    return journal_open(t->s, t->d, &t->from->run, t->from->step, &t->journal);
+}
+
+/* No rank changes a file before all have read theirs. */
+static status begin(training *t) {
+    TRY(comm_agree(begin_here(t)));
+    TRY(together_rehearse());
+    TRY(comm_agree(exec_check_reserve(t->exec, &t->result->runtime_bytes)));
     t->least = train_report_least(t->s, t->d);
-    t->asked = measure_processors(s->request.run.lower.threads);
+    t->asked = measure_processors(t->s->request.run.lower.threads);
     t->started = clock_seconds();
-    return journal_open(s, t->d, &t->from->run, t->from->step,
-                        &t->journal); /* last: what is refused leaves an earlier run's files alone */
+    return comm_agree(claim(t));
 }
 
 /* ---- steps ---- */
 
-static status one_step(training *t, int64_t step) {
-    double began = clock_seconds(), rate = learning_rate(&t->s->options, step);
-    loader_batch batch;
-    TRY(loader_next(t->loader, &batch));
+static status one_step(training *t, int64_t step, const loader_batch *from, double began) {
+    double rate = learning_rate(&t->s->options, step);
+    loader_batch batch = *from;
     double at = clock_seconds(), processors = threads_seconds();
     TRY(feed_step(&t->feed, &batch, step, rate));
     const runner *done = &t->feed.run;
@@ -143,7 +163,7 @@ static status saved(const training *t, status result, int64_t done) {
 }
 
 static status save_checkpoint(training *t, int64_t done) {
-    if (!t->s->options.out || !done || t->saved == done) return STATUS_OK;
+    if (!writes(t) || !done || t->saved == done) return STATUS_OK;
     TRY(journal_flush(t->journal)); /* a resumed run counts on its lines */
     TRY(saved(t, checkpoint_save(t->exec, t->s, t->d, &t->from->run, done), done));
     t->saved = done;
@@ -160,13 +180,13 @@ static status save_model_to(training *t, const char *folder, int64_t done) {
 }
 
 static status save_model(training *t) {
-    return t->s->options.out ? save_model_to(t, t->s->options.out, t->result->steps) : STATUS_OK;
+    return writes(t) ? save_model_to(t, t->s->options.out, t->result->steps) : STATUS_OK;
 }
 
 static status save_best(training *t) {
     char folder[CHECKPOINT_PATH_BYTES];
     const setup_options *o = &t->s->options;
-    if (!o->keep_best || !o->out) return STATUS_OK;
+    if (!o->keep_best || !writes(t)) return STATUS_OK;
     if (snprintf(folder, sizeof folder, "%s/%s", o->out, TRAIN_BEST) >= (int)sizeof folder)
         return status_set(STATUS_INVALID, "the path '%.60s...' is too long", o->out);
     return saved(t, save_model_to(t, folder, t->result->best.step), t->result->best.step);
@@ -221,12 +241,27 @@ static status stop_early(training *t) {
     return save_model(t);
 }
 
+/* The labels of all ranks count, and where one is asked to stop all do. */
+static status agree(training *t, status so_far, loader_batch *batch) {
+    together_note note = { batch->counted_labels, t->observer->stop && *t->observer->stop };
+    TRY(together_agree(so_far, &note));
+    batch->counted_labels = note.labels;
+    t->stopped |= note.stops;
+    return STATUS_OK;
+}
+
 static status all_steps(training *t) {
     train_result *r = t->result;
-    TRY(after_step(t, r->steps)); /* what an earlier start did not come to any more */
-    while (r->steps < t->s->options.steps && !is_over(t) && !asked_to_stop(t)) {
-        TRY(one_step(t, r->steps));
-        TRY(after_step(t, r->steps));
+    status so_far = after_step(t, r->steps); /* what an earlier start did not come to any more */
+    for (;;) {
+        double began = clock_seconds();
+        loader_batch batch = { 0 };
+        bool over = r->steps >= t->s->options.steps || is_over(t) || asked_to_stop(t);
+        if (so_far == STATUS_OK && !over) so_far = loader_next(t->loader, &batch);
+        TRY(agree(t, so_far, &batch));
+        if (over || asked_to_stop(t)) break;
+        so_far = one_step(t, r->steps, &batch, began);
+        if (so_far == STATUS_OK) so_far = after_step(t, r->steps);
     }
     if (!asked_to_stop(t)) return is_over(t) ? stop_early(t) : STATUS_OK;
     TRY(save_checkpoint(t, r->steps));

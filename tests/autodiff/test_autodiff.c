@@ -102,7 +102,7 @@ static void prepare(trial *t, void (*build)(trial *)) {
     for (tensor_id x = 1; x < forward; x++)
         if (!graph_tensor(&t->g, x)->producer) keep(t, t->gradient[x]);
     for (uint32_t i = 0; i < t->seed_count; i++) keep(t, t->seeds[i].of);
-    program step = { .shape = { "step", TASK_TRAIN, 1, 0, 1 } };
+    program step = { .shape = { "step", TASK_TRAIN, 1, 0, 1, 0 } };
     must(lower_program(&t->g,
                        &(lower_options){ .threads = 64, .reference = true, .rates = device_rates_default(1) },
                        &step));

@@ -111,6 +111,7 @@ static const struct {
     { "add-token", "<a>", 2, "is no model directory with a tokenizer.json" },
     { "epochs", "0.5", 2, "both say how long to train" },
     { "patience", "1", 2, "say how often to validate with --eval-every" },
+    { "unit", "2", 2, "other options: --unit was off and is 2" },
     { "pack", "documents", 0, "resuming" }, /* the text is one document: nothing changes */
     { "dropout", "0.5", 2, "another model: embd_pdrop was 0.1 and is 0.5" },
     { "context", "16", 2, "--context was 32 and is 16" },

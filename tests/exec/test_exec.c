@@ -63,7 +63,7 @@ static void make_plan_on(const device *on, plan *p) {
     must(autodiff_run(&g, &(autodiff_seed){ .of = loss }, 1, NULL, gradient));
     must(optimizer_append(&g, &(optimizer_options){ .kind = OPTIMIZER_SGD, .momentum = 0.9 }, 0, gradient,
                           tensors));
-    program step = { .shape = { "step", TASK_TRAIN, 1, 0, 1 } };
+    program step = { .shape = { "step", TASK_TRAIN, 1, 0, 1, 0 } };
     lower_options options = { .device = on, .threads = 2, .rates = on->rates(on, 2) };
     must(lower_program(&g, &options, &step));
     must(schedule_program(&step));
@@ -346,7 +346,7 @@ static void kernels_by_capability(void **state) {
         tensor_id to = graph_add_source(&g, &(graph_source){ "loss", SHAPE(1), DTYPE_F32, ROLE_RESULT, 0 });
         sum_apply(&g, graph_add(&g, &op_negate, &x, 1, NULL), to);
         must(graph_status(&g));
-        program step = { .shape = { "step", TASK_TRAIN, 1, 0, 1 } };
+        program step = { .shape = { "step", TASK_TRAIN, 1, 0, 1, 0 } };
         must(lower_program(&g, &(lower_options){ .device = on, .threads = 1, .rates = on->rates(on, 1) },
                            &step));
         assert_string_equal(step.steps[0].kernel->name, cases[i].kernel);
@@ -428,7 +428,7 @@ static void fault_in(dtype type, float value) {
     tensor_id narrow = scale_apply(&g, cast_apply(&g, x, type), 0, 2);
     sum_apply(&g, cast_apply(&g, narrow, DTYPE_F32), result);
     must(graph_status(&g));
-    program step = { .shape = { "step", TASK_TRAIN, 1, 0, 1 } };
+    program step = { .shape = { "step", TASK_TRAIN, 1, 0, 1, 0 } };
     lower_options options = { .threads = 2, .rates = device_rates_default(2) };
     must(lower_program(&g, &options, &step));
     must(schedule_program(&step));
@@ -511,7 +511,7 @@ static void programs_that_disagree_are_refused(void **state) {
                 graph_add_source(&g, &(graph_source){ "loss", SHAPE(1), DTYPE_F32, ROLE_RESULT, 0 });
             sum_apply(&g, cast_apply(&g, graph_add_source(&g, &w), DTYPE_F32), result);
             must(graph_status(&g));
-            both[i] = (program){ .shape = { i ? "second" : "first", TASK_EVALUATE, 1, 0, 1 } };
+            both[i] = (program){ .shape = { i ? "second" : "first", TASK_EVALUATE, 1, 0, 1, 0 } };
             lower_options options = { .threads = 2, .rates = device_rates_default(2) };
             must(lower_program(&g, &options, &both[i]));
             must(schedule_program(&both[i]));

@@ -71,6 +71,7 @@ void lab_open(lab *l, const lab_sizes *s) {
     lab_judge(l, &s->head);
     l->run = (compose_run){ .model = &l->model,
                             .batch = s->batch,
+                            .unit = s->unit,
                             .context = s->context,
                             .eval_samples = 3,
                             .training = true,
@@ -101,7 +102,7 @@ uint32_t lab_random(uint32_t *random, uint32_t below) {
 }
 
 compose_choice lab_choose(const lab *l, int64_t micro_batch, const char *settings) {
-    compose_choice c = { .micro_batch = micro_batch ? micro_batch : l->run.batch };
+    compose_choice c = { .micro_batch = micro_batch ? micro_batch : compose_unit(&l->run) };
     char copy[256], *rest = copy;
     snprintf(copy, sizeof copy, "%s", settings);
     for (char *word; (word = strtok_r(rest, " ", &rest));) {
@@ -162,11 +163,11 @@ static void compose_what_can_be(const lab *l, compose_choice *c, pass_stage stag
 }
 
 compose_choice lab_choose_randomly(const lab *l, uint32_t *random, pass_class allowed) {
-    compose_choice c = { .micro_batch = l->run.batch };
+    compose_choice c = { .micro_batch = compose_unit(&l->run) };
     int64_t parts = 1 + (int64_t)lab_random(random, 3);
-    if (l->run.batch % parts == 0) c.micro_batch = l->run.batch / parts;
+    if (compose_unit(&l->run) % parts == 0) c.micro_batch = compose_unit(&l->run) / parts;
     if (allowed == PASS_EXACT && c.micro_batch * compose_least_rows(&l->run) % 256)
-        c.micro_batch = l->run.batch;
+        c.micro_batch = compose_unit(&l->run);
     pass_context context = compose_context(&l->run, &c);
     for (int stage = PASS_FORWARD; stage <= PASS_STEP; stage++) {
         graph g;
@@ -347,6 +348,7 @@ static void make_field(const lab *l, const model_field *f, int step, int64_t sam
 static void open_data(lab_data *d, const lab *l, exec *e) {
     *d = (lab_data){ .l = l };
     must(runner_open(&d->run, e, e->plan, &l->model, l->run.context, l->seed));
+    d->run.unit = compose_unit(&l->run);
     for (uint32_t i = 0; i < d->run.field_count; i++)
         d->samples[i] = malloc((size_t)l->run.batch * runner_field_bytes(&d->run, i));
 }

@@ -31,6 +31,7 @@ typedef struct {
 
 typedef struct {
     int64_t layers, heads, channels, context, vocabulary, batch;
+    int64_t unit; /* samples whose sums stay together; 0: the batch */
     double dropout, clip;
     bool untied;
     optimizer_kind optimizer; /* 0: AdamW */

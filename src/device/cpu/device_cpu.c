@@ -136,9 +136,10 @@ uint64_t device_available(void) {
     return smaller(machine_memory("MemAvailable:"), cgroup_read("").memory_left);
 }
 
-static uint64_t host_bytes;
+static uint64_t host_bytes, ranks_bytes;
 
 void device_runtime_host(uint64_t bytes) { host_bytes = bytes; }
+void device_runtime_ranks(uint64_t bytes) { ranks_bytes = bytes; }
 
 device_runtime device_runtime_reserve(int threads) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -148,6 +149,8 @@ device_runtime device_runtime_reserve(int threads) {
 #else
     uint64_t code = 9u << 20; /* with kernels for GPUs */
 #endif
-    return (
-        device_runtime){ .code = code + host_bytes, .threads = (uint64_t)threads << 18, .tables = 4u << 20 };
+    return (device_runtime){ .code = code + host_bytes + ranks_bytes,
+                             .ranks = ranks_bytes,
+                             .threads = (uint64_t)threads << 18,
+                             .tables = 4u << 20 };
 }

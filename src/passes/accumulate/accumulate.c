@@ -1,6 +1,7 @@
 /* Gradient accumulation: a batch in several micro-batches, whose gradients add up in storage that outlives a
  * program. The program of all but the last micro-batch (`accumulate`) adds and stops; the last one (`step`)
- * adds, updates, and clears the sums.
+ * adds, updates, and clears the sums. Where a run has units of samples all this is done for each unit: its
+ * last micro-batch hands the finished sum on, and the sum begins again at zero.
  *
  * Every parameter's gradient is a chain of accumulating nodes. The first link gets the stored sum as its
  * accumulator: then micro-batches whose rows are whole row tiles give the very bits of the undivided batch.
@@ -39,6 +40,21 @@ static tensor_id parameter_of(const graph *g, tensor_id t) {
     return graph_tensor(g, owner)->role == ROLE_PARAMETER ? owner : 0;
 }
 
+/* The gradient as it was before the sums of units: what they are made of. */
+static tensor_id before_units(const graph *g, tensor_id gradient) {
+    for (tensor_id t = gradient;;) {
+        node_id maker = graph_tensor(g, t)->producer;
+        const node *n = graph_node(g, maker);
+        if (!maker || n->phase < PHASE_REDUCE) return t;
+        uint32_t i = 0;
+        while (i < n->in_count && (!node_in(g, n, i) || !graph_tensor(g, node_in(g, n, i))->producer ||
+                                   !(graph_tensor(g, node_in(g, n, i))->flags & TENSOR_GRADIENT)))
+            i++;
+        if (i == n->in_count) return gradient;
+        t = node_in(g, n, i);
+    }
+}
+
 /* Does this node update a parameter? Finds which, and by which gradient. */
 static bool find_update(const graph *g, const node *n, updated *u) {
     *u = (updated){ 0 };
@@ -49,7 +65,7 @@ static bool find_update(const graph *g, const node *n, updated *u) {
     }
     for (uint32_t i = 0; u->parameter && i < n->in_count; i++) {
         tensor_id t = node_in(g, n, i);
-        if (t && graph_tensor(g, t)->flags & TENSOR_GRADIENT) u->gradient = t;
+        if (t && graph_tensor(g, t)->flags & TENSOR_GRADIENT) u->gradient = before_units(g, t);
     }
     return u->gradient != 0;
 }
@@ -140,7 +156,7 @@ static bool couples_samples(const graph *g) { return has_trait(g, OP_COUPLES_SAM
 
 static uint32_t settings(const graph *g, const pass_context *c, pass_setting *out, uint32_t room,
                          pass_without *without) {
-    if (!c->training || c->micro_batch >= c->batch) return 0;
+    if (!c->training || c->micro_batch >= c->unit) return 0;
     *without = PASS_NEEDED; /* several micro-batches need this pass */
     if (couples_samples(g)) {
         if (!room || parse("add", &out[0]) != STATUS_OK) return 0;
@@ -151,6 +167,7 @@ static uint32_t settings(const graph *g, const pass_context *c, pass_setting *ou
     for (node_id id = 1; id < g->nodes.count; id++)
         in_order &= !(graph_node(g, id)->op->traits & OP_SUMS_SUMS);
     chain_survey found = look_at_chains(g, c);
+    found.narrow &= c->unit == c->batch; /* beside other units sums are f32 in any case */
     bool tiles = in_order && c->micro_batch * c->least_rows % THREADS_ROW_TILE == 0,
          defer = found.mixed && found.deferrable && tiles;
     uint32_t count = 0;
@@ -158,7 +175,7 @@ static uint32_t settings(const graph *g, const pass_context *c, pass_setting *ou
         out[count++].class = found.narrow ? PASS_REASSOCIATING : PASS_EXACT;
     /* the same bits at every budget are worth a buffer, unless the batch is so large that it dwarfs the model
      */
-    bool add = !defer || found.row_bytes * c->batch * c->tokens > found.parameter_bytes / 4;
+    bool add = !defer || found.row_bytes * c->unit * c->tokens > found.parameter_bytes / 4;
     if (add && count < room && parse("add", &out[count]) == STATUS_OK)
         out[count++].class = tiles && !found.mixed && !found.narrow ? PASS_EXACT : PASS_REASSOCIATING;
     return count;
@@ -166,8 +183,8 @@ static uint32_t settings(const graph *g, const pass_context *c, pass_setting *ou
 
 /* A batch of one sample has no statistics, also not the rest that is left of a batch. */
 static status check(const graph *g, const pass_setting *s, const pass_context *c) {
-    int64_t last = c->batch % c->micro_batch, least = last ? last : c->micro_batch;
-    if (!c->training || c->micro_batch >= c->batch || least > 1 || !has_trait(g, OP_WANTS_SAMPLES))
+    int64_t last = c->unit % c->micro_batch, least = last ? last : c->micro_batch;
+    if (!c->training || c->micro_batch >= c->unit || least > 1 || !has_trait(g, OP_WANTS_SAMPLES))
         return STATUS_OK;
     return status_set(
         STATUS_INVALID,
@@ -183,7 +200,7 @@ typedef struct {
     const pass_context *c;
     tensor_id *sum;  /* by tensor of `in`: the stored sum that its maker gets as accumulator; 0: none */
     tensor_id *wait; /* by node: a link that is put off, and of which parameter's gradient; 0: it is not */
-    tensor_id first_row; /* input: row of the batch at which this micro-batch begins */
+    tensor_id first_row; /* input: row of the unit at which this micro-batch begins */
 } accumulator;
 
 static tensor_id persistent(accumulator *k, const char *prefix, tensor_id parameter, shape s, dtype type) {
@@ -236,7 +253,7 @@ static void put_off(accumulator *k, node_id id) {
     tensor_id old = node_out(in, n, 0), rows = node_in(in, n, n->op->row_sum->rows),
               ids = node_in(in, n, n->op->row_sum->ids);
     const shape *s = graph_shape(in, rows);
-    int64_t width = shape_last(s), here = shape_rows(s), whole = k->c->batch * k->c->tokens;
+    int64_t width = shape_last(s), here = shape_rows(s), whole = k->c->unit * k->c->tokens;
     out->phase = (phase)n->phase, out->site = n->site;
     tensor_id buffer = buffer_of(k, id, SHAPE(1, whole, width), (dtype)graph_tensor(in, rows)->dtype);
     if (!k->first_row)
@@ -288,10 +305,10 @@ static void add_to_sums(accumulator *k, node_id id) {
     rewrite_node_inputs(&k->r, id, inputs, count);
 }
 
-/* After the update the sums begin again at zero. */
+/* After the update, or where it is handed on, the sum begins again at zero. */
 static void clear_sums(accumulator *k) {
     const graph *in = k->r.in;
-    k->r.out->phase = PHASE_UPDATE;
+    k->r.out->phase = k->c->unit < k->c->batch ? PHASE_REDUCE : PHASE_UPDATE;
     for (node_id id = 1; id < in->nodes.count && !k->r.out->failed; id++) {
         updated u;
         if (find_update(in, graph_node(in, id), &u)) fill_apply(k->r.out, k->r.map[u.gradient], 0);
@@ -304,11 +321,11 @@ static status run(const graph *in, const pass_setting *s, const pass_context *c,
                       .wait = memory_new(in->nodes.count, sizeof(tensor_id)) };
     status result = rewrite_open(&k.r, in, out);
     if (!k.sum || !k.wait) graph_no_memory(out);
-    bool apply = c->micro_batch < c->batch; /* a pinned setting has nothing to do for one micro-batch */
+    bool apply = c->micro_batch < c->unit; /* a pinned setting has nothing to do for one micro-batch */
     if (!out->failed && apply) prepare(&k, s);
     for (node_id id = 1; id < in->nodes.count && !out->failed; id++) {
         const node *n = graph_node(in, id);
-        if (n->phase == PHASE_UPDATE && c->accumulating) continue;
+        if (n->phase >= PHASE_REDUCE && c->accumulating) continue;
         if (!apply)
             rewrite_node(&k.r, id);
         else if (k.wait[id])

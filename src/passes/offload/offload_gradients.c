@@ -43,6 +43,11 @@ static bool *find_gradients(const graph *g) {
                 leaves[owner] |= is_large(g, owner);
         }
     }
+    for (tensor_id t = 1; leaves && t < g->tensors.count; t++) { /* sums of units, also where no unit ends */
+        const tensor *x = graph_tensor(g, t);
+        if (!x->producer && x->role == ROLE_GRADIENT && x->flags & TENSOR_GRADIENT)
+            leaves[t] = is_large(g, t);
+    }
     for (node_id id = 1; leaves && id < g->nodes.count; id++) { /* views would have to move along */
         const node *n = graph_node(g, id);
         for (uint32_t i = 0; i < n->in_count && n->op->traits & (OP_VIEW | OP_GATHER); i++)

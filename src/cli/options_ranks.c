@@ -1,0 +1,30 @@
+/* The rows of the table that are about processes which train together. */
+#include "cli/options.h"
+
+#define FIELD(member) offsetof(options, member)
+
+const option options_ranks[] = {
+    { .name = "unit",
+      .hint = "N|off",
+      .kind = OPTION_INTEGER,
+      .group = GROUP_MEMORY,
+      .commands = COMMAND_PLAN | COMMAND_TRAIN | COMMAND_COMPARE | COMMAND_PROFILE | COMMAND_ESTIMATE,
+      .needs = "framework=snug",
+      .offset = FIELD(run.unit),
+      .word = "off",
+      .low = 1,
+      .high = 1 << 20,
+      .help = "samples whose sums stay together, of which the batch is a whole number; micro-batches divide "
+              "them" },
+    { .name = "ranks",
+      .hint = "N",
+      .kind = OPTION_INTEGER,
+      .group = GROUP_MEMORY,
+      .commands = COMMAND_PLAN | COMMAND_COMPARE,
+      .offset = FIELD(run.ranks),
+      .low = 1,
+      .high = 1 << 16,
+      .help =
+          "plan for so many processes that train together, with nobody there; --unit says what each has" },
+    { 0 },
+};

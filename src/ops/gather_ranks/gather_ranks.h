@@ -1,0 +1,16 @@
+/* Every rank gets the shares of all (all-gather). What is received is there behind op_arrive. */
+#pragma once
+
+#include "ir/op.h"
+
+typedef struct {
+    int64_t dim[SHAPE_MAX_RANK]; /* of the whole; behind `rank` of them zeros */
+    int64_t rank;
+} gather_ranks_attributes;
+
+/* share -> whole, of the shape in the attributes: the elements of all shares, one rank behind the other, as
+ * many as it has room for. Not to be touched until it has arrived. */
+extern const op_def op_gather_ranks;
+extern const op_kernel gather_ranks_cpu[];
+
+tensor_id gather_ranks_apply(graph *g, tensor_id share, shape whole);
