@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/instructions.h"
 #include "base/threads.h"
@@ -134,6 +135,14 @@ static void hold_streams(void) {
         }
 }
 
+/* Launchers end all processes as soon as one has left with a failure. So rank 0 is let speak first: the
+ * transport waits for it, and where there is none yet the others wait a moment. */
+static void leave(status result) {
+    if (result != STATUS_OK) signal(SIGTERM, SIG_IGN);
+    if (result != STATUS_OK && started.rank && comm_world().world == 1) usleep(300000);
+    comm_close();
+}
+
 int main(int count, char **arguments) {
     hold_streams();
     signal(SIGPIPE, SIG_IGN); /* a reader that leaves shows as a failed write */
@@ -154,6 +163,6 @@ int main(int count, char **arguments) {
         say();
         result = written;
     }
-    comm_close();
+    if (started.world > 1) leave(result);
     return (int)result;
 }

@@ -36,7 +36,8 @@ static void asked_to_stop(int signal_number) {
         "\nstopping after this step, with a checkpoint; Ctrl-C once more to stop at once, without one\n";
     if (signals_stop && signal_number == SIGINT) _exit(STATUS_INTERRUPTED);
     if (signals_stop) return;
-    if (comm_world().rank && training) {
+    if (comm_world().rank) { /* rank 0 says it */
+        if (!training) _exit(STATUS_INTERRUPTED);
         signals_stop = 1;
         return;
     }
@@ -418,7 +419,8 @@ static status train(const options *o, cli_streams *streams, const setup *s, resu
     status result = train_run(s, d, from, &observer, &r);
     progress_close(w.seen); /* may wait for the terminal: by now everything is in its files */
     print_end(&streams->people, s, d, &r, result == STATUS_OK || result == STATUS_INTERRUPTED);
-    if (result == STATUS_OK) learn(&streams->people, s, d, &r);
+    bool alone = s->comm.world < 2; /* what others are waited for says nothing of this processor */
+    if (result == STATUS_OK && alone) learn(&streams->people, s, d, &r);
     train_result_close(&r);
     return result;
 }

@@ -86,6 +86,22 @@ static void put_measured(json_writer *w, const setup *s, const parts_measured *m
     json_end_object(w);
 }
 
+static void put_ranks(json_writer *w, const train_result *r) {
+    json_begin_array(w, "ranks");
+    for (int i = 0; i < r->rank_count; i++) {
+        const train_rank *x = &r->ranks[i];
+        json_begin_object(w, NULL);
+        json_put_integer(w, "rank", i);
+        json_put_string(w, "host", x->host);
+        json_put_unsigned(w, "predicted_bytes", x->planned_bytes);
+        json_put_unsigned(w, "measured_bytes", x->peak_bytes);
+        json_put_unsigned(w, "runtime_bytes", x->runtime_bytes);
+        json_put_bool(w, "equal", x->equal);
+        json_end_object(w);
+    }
+    json_end_array(w);
+}
+
 static void put_choices(json_writer *w, const decision *d) {
     json_begin_object(w, "choices");
     json_put_integer(w, "micro_batch", d->point.choice.micro_batch);
@@ -283,6 +299,7 @@ static void write_report(text *out, const setup *s, const decision *d, outcome o
     json_put_integer(&w, "rank", s->comm.rank);
     json_put_integer(&w, "world", s->comm.world);
     if (s->comm.world > 1) json_put_unsigned(&w, "transport_bytes", d->plan.runtime.ranks);
+    if (o.run && o.run->ranks) put_ranks(&w, o.run);
     if (!s->request.run.training) put_evaluation(&w, s, d, o.evaluation);
     if (o.profile) put_profile(&w, s, o.profile);
     if (o.run) put_losses(&w, o.run);

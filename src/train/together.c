@@ -1,6 +1,7 @@
 #include "train/together.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
 #include "base/memory.h"
 #include "comm/comm.h"
@@ -44,4 +45,27 @@ status together_rehearse(void) {
     memory_free(from);
     memory_free(to);
     return enough ? comm_failed() : status_set(STATUS_FAILED, "no memory to speak to other ranks");
+}
+
+static train_rank measure(const exec *e, const decision *d, const train_result *r, const exec_measured *m) {
+    train_rank own = { .planned_bytes = d->plan.peak_bytes,
+                       .peak_bytes = exec_resident_peak(e),
+                       .runtime_bytes = r->runtime_bytes,
+                       .equal = true };
+    for (int c = 0; c < CATEGORY_COUNT; c++)
+        own.equal &= c == CATEGORY_RUNTIME || m->by_category[c] == d->plan.by_category[c];
+    if (gethostname(own.host, sizeof own.host - 1) != 0) own.host[0] = 0;
+    return own;
+}
+
+status together_measure(const exec *e, const decision *d, train_result *r) {
+    int world = comm_world().world;
+    exec_measured measured;
+    if (world < 2) return STATUS_OK;
+    TRY(exec_measure(e, &measured));
+    train_rank own = measure(e, d, r, &measured);
+    r->ranks = memory_new((size_t)world, sizeof *r->ranks);
+    if (!r->ranks) return status_set(STATUS_FAILED, "no memory to speak to other ranks");
+    r->rank_count = world;
+    return comm_share(&own, r->ranks, sizeof own);
 }

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/status.h"
+#include "train/train.h"
 
 typedef struct {
     uint64_t labels; /* that count in this rank's samples; afterwards in those of all */
@@ -18,3 +18,6 @@ status together_agree(status so_far, together_note *note);
 
 /* Each kind of movement between ranks once, so that what it takes of memory is seen before the first step. */
 status together_rehearse(void);
+
+/* How each rank kept to its plan, for the report of rank 0: r->ranks. */
+status together_measure(const exec *e, const decision *d, train_result *r);

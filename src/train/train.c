@@ -263,6 +263,7 @@ static status all_steps(training *t) {
         so_far = one_step(t, r->steps, &batch, began);
         if (so_far == STATUS_OK) so_far = after_step(t, r->steps);
     }
+    TRY(together_measure(t->exec, t->d, r));
     if (!asked_to_stop(t)) return is_over(t) ? stop_early(t) : STATUS_OK;
     TRY(save_checkpoint(t, r->steps));
     return r->steps > r->first && r->steps < t->s->options.steps ? save_model(t) : STATUS_OK;
@@ -321,5 +322,6 @@ status train_run(const setup *s, const decision *d, resume *from, const train_ob
 void train_result_close(train_result *r) {
     memory_free(r->losses);
     memory_free(r->evaluations);
+    memory_free(r->ranks);
     *r = (train_result){ 0 };
 }

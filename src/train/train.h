@@ -20,6 +20,14 @@ typedef struct {
     uint64_t resident_bytes, planned_bytes, budget_bytes;
 } train_progress;
 
+/* How a rank of several kept to its plan. */
+typedef struct {
+    char host[64];
+    uint64_t planned_bytes, peak_bytes; /* of the process; from the operating system */
+    uint64_t runtime_bytes;             /* resident beside the pool, before the first step */
+    bool equal;                         /* planned and measured bytes of every category but runtime are */
+} train_rank;
+
 /* What was measured. */
 typedef struct {
     int64_t steps, first; /* done altogether; of these, before this start */
@@ -43,6 +51,8 @@ typedef struct {
     exec_measured memory;         /* by category, live */
     uint64_t runtime_bytes;       /* resident beside the pool, before the first step */
     uint64_t resident_peak_bytes; /* of the whole process, from the operating system */
+    train_rank *ranks;            /* of a run of several that came to its end; else NULL */
+    int rank_count;
 } train_result;
 void train_result_close(train_result *r);
 
