@@ -41,8 +41,8 @@ static double tensor_cores_of(const device_gpu *g) {
 }
 
 /* Which part of a peak our kernels reach, as an H200 was seen to take for gpt2 (bench/results/gpu_step.md).
- * Of tensor cores' it is a guess: they have not been timed. WORK_PRODUCTS_HALF is for their kernels alone
- * (lower_cost). */
+ * Of tensor cores' it is a guess: they have not been timed. WORK_PRODUCTS_HALF and WORK_ATTENTION_HALF are
+ * for their kernels alone (lower_cost). */
 device_rates device_gpu_rates(const device_gpu *g, int threads) {
     const char *title =
         strncmp(g->title, "A ", 2) == 0 ? g->title + 2 : g->title; /* "the slice 1g.10gb of …" */
@@ -51,7 +51,8 @@ device_rates device_gpu_rates(const device_gpu *g, int threads) {
     for (int k = 0; k < WORK_KINDS; k++) r.flops[k] = 0.3 * g->f32;
     r.flops[WORK_PRODUCTS] = 0.15 * g->f32;
     r.flops[WORK_PRODUCTS_HALF] = fmax(0.25 * tensor_cores_of(g), r.flops[WORK_PRODUCTS]);
-    r.flops[WORK_ATTENTION] = r.flops[WORK_ATTENTION_HALF] = 0.12 * g->f32;
+    r.flops[WORK_ATTENTION] = 0.12 * g->f32;
+    r.flops[WORK_ATTENTION_HALF] = fmax(0.15 * tensor_cores_of(g), r.flops[WORK_ATTENTION]);
     r.draws = 0.05 * g->f32;
     r.cached = 3 * g->bandwidth;
     r.moved = r.fetched = r.bandwidth = 0.85 * g->bandwidth;

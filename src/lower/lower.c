@@ -61,10 +61,10 @@ static bool is_of(const op_kernel *k, const op_kernel *list) {
 op_cost lower_cost(const graph *g, const lower_step *step) {
     const node *n = graph_node(g, step->node);
     op_cost cost = n->op->cost(g, n);
-    if (is_of(step->kernel, n->op->tensor))
-        cost.kind = WORK_PRODUCTS_HALF;
-    else if (cost.kind == WORK_PRODUCTS_HALF && is_of(step->kernel, n->op->cuda))
-        cost.kind = WORK_PRODUCTS;
+    bool as_they_are = is_of(step->kernel, n->op->tensor), widened = is_of(step->kernel, n->op->cuda);
+    if (as_they_are && cost.kind == WORK_PRODUCTS) cost.kind = WORK_PRODUCTS_HALF;
+    if (widened && cost.kind == WORK_PRODUCTS_HALF) cost.kind = WORK_PRODUCTS;
+    if (widened && cost.kind == WORK_ATTENTION_HALF) cost.kind = WORK_ATTENTION;
     return cost;
 }
 

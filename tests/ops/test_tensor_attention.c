@@ -16,6 +16,8 @@
 #include "base/half.h"
 #include "base/instructions.h"
 #include "base/memory.h"
+#include "device/device_gpu.h"
+#include "lower/lower.h"
 #include "ops/attention/attention_view.h"
 #include "ops/attention_flash/attention_flash.h"
 #include "ops/attention_flash/attention_flash_math.h"
@@ -439,12 +441,51 @@ static void they_are_asked_for(void **state) {
     assert_int_equal(instructions_pin(INSTRUCTIONS_TENSOR), STATUS_OK);
 }
 
+/* A plan for such a GPU has them, and reckons with their rate; without them attention has that of f32. */
+static void plans_take_them(void **state) {
+    (void)state;
+    static const device_gpu gpu = { .name = "some",
+                                    .title = "some GPU",
+                                    .capability = CAPABILITY,
+                                    .multiprocessors = 100,
+                                    .memory = 1ull << 30,
+                                    .f32 = 1e13,
+                                    .f16 = 1e15,
+                                    .bandwidth = 1e15,
+                                    .call_seconds = 1e-12 };
+    static const char *const pins[] = { "widened", INSTRUCTIONS_TENSOR };
+    static const char *const names[] = { "attention_flash_cuda_tiled", "attention_flash_cuda_tensor" };
+    double seconds[2];
+    for (int i = 0; i < 2; i++) {
+        device_elsewhere at;
+        graph g;
+        program p = { 0 };
+        assert_int_equal(instructions_pin(pins[i]), STATUS_OK);
+        assert_int_equal(device_elsewhere_plan(&gpu, &at), STATUS_OK);
+        assert_int_equal(graph_open(&g), STATUS_OK);
+        graph_source q = {
+            .name = "q", .shape = SHAPE(2, 512, 3 * 128), .dtype = DTYPE_BF16, .role = ROLE_INPUT
+        };
+        attention_inputs in = { .q = graph_add_source(&g, &q) };
+        attention_flash_apply(&g, &in, &(attention_attributes){ .heads = 2, .causal = 1 });
+        lower_options o = { .device = &at.device, .threads = 1, .rates = device_gpu_rates(&gpu, 1) };
+        assert_int_equal(lower_program(&g, &o, &p), STATUS_OK);
+        assert_string_equal(p.steps[0].kernel->name, names[i]);
+        assert_false(p.steps[0].by_host);
+        assert_int_equal(lower_cost(&p.graph, &p.steps[0]).kind, i ? WORK_ATTENTION_HALF : WORK_ATTENTION);
+        seconds[i] = p.seconds;
+        lower_close(&p);
+    }
+    assert_true(seconds[1] < 0.1 * seconds[0]);
+}
+
 /* With an argument, the test of that name only. */
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(they_are_asked_for),
         cmocka_unit_test(bits_are_those_of_the_instructions),
         cmocka_unit_test(a_sample_has_its_bits),
+        cmocka_unit_test(plans_take_them),
     };
     if (argc > 1) cmocka_set_test_filter(argv[1]);
     if (instructions_pin(INSTRUCTIONS_TENSOR) != STATUS_OK) return 1;
