@@ -656,8 +656,7 @@ static const option rows[] = {
       .help =
           "the last set of the processor's instructions to use, as in avx512 or amx ('snug devices' names "
           "them); products of bf16 have the bits of theirs, widened: those of every processor; tensor-cores: "
-          "auto, and those of a GPU from capability 8.0 on for products and attention of 16 bits, whose kernels "
-          "have run in emulation alone" },
+          "auto, and those of a GPU from capability 8.0 on, whose kernels have run in emulation alone" },
     { .name = "rates",
       .hint = "auto|built-in|known",
       .kind = OPTION_CHOICE,

@@ -195,17 +195,31 @@ typedef struct {
     int64_t b, h, t;
 } query;
 
-/* Of a query and a key; minus infinity where they don't see each other. */
-static float score_of(const seen *s, const query *at, int64_t key) {
+static const float LOG2_E = 1.44269504f, LN_2 = 0.693147181f;
+
+/* ex2, as its twin rounds. */
+static float power_of_2(float x) {
+    float y = (float)exp2((double)x);
+    return y < 0x1p-126f ? 0 : y;
+}
+
+/* Of a query and a key, counted in powers of 2; minus infinity where they don't see each other. `natural`: in
+ * powers of e. */
+static float score_of(const seen *s, const query *at, int64_t key, float *natural) {
     const attention_view *v = &s->v;
     float q[WIDEST], k[WIDEST];
     int64_t g = at->h / (v->n.heads / v->n.kv_heads);
     if (!attention_sight_sees(&v->sight, at->b, at->t, key)) return -INFINITY;
     line_of(s, &v->q, at->b * v->n.queries + at->t, at->h, q),
         line_of(s, &v->k, at->b * v->n.keys + key, g, k);
-    float x = inner(q, k, v->n.size) * (float)v->scale;
-    if (v->cap > 0) return softcap_value_f32(x, v->cap);
-    return s->w->f.bias ? x + s->w->bias[(at->h * v->n.queries + at->t) * v->n.keys + key] : x;
+    float scale = (float)v->scale, x = inner(q, k, v->n.size);
+    *natural = x * scale;
+    if (v->cap > 0)
+        *natural = softcap_value_f32(x * scale, v->cap);
+    else if (s->w->f.bias)
+        *natural += s->w->bias[(at->h * v->n.queries + at->t) * v->n.keys + key];
+    bool special = v->cap > 0 || s->w->f.bias || v->sight.segments || v->dropout > 0;
+    return special ? *natural * LOG2_E : x * (scale * LOG2_E);
 }
 
 /* sum = sum * shrink + lines times weights, `count` lines from `first` on. */
@@ -236,30 +250,30 @@ static void soften(float x[ATTENTION_TILE], float *top, float part[4], float *sh
     float now = *top;
     for (int i = 0; i < ATTENTION_TILE; i++) now = fmaxf(now, x[i]);
     float reached = attention_flash_reached(now);
-    *shrink = vector_exp(*top - reached), *top = now;
+    *shrink = power_of_2(*top - reached), *top = now;
     for (int t = 0; t < 4; t++) part[t] *= *shrink;
     for (int i = 0; i < ATTENTION_TILE; i++) {
-        x[i] = vector_exp_bounded(x[i] - reached);
+        x[i] = power_of_2(x[i] - reached);
         part[i % 8 / 2] += x[i];
     }
 }
 
 static void check_query(const seen *s, const query *at) {
     const attention_view *v = &s->v;
-    float mixed[WIDEST] = { 0 }, top = -INFINITY, part[4] = { 0 }, shrink;
+    float mixed[WIDEST] = { 0 }, top = -INFINITY, part[4] = { 0 }, shrink, natural;
     int64_t first, last, row = at->b * v->n.queries + at->t, g = at->h / (v->n.heads / v->n.kv_heads);
     attention_sight_keys(&v->sight, at->b, at->t, 1, &first, &last);
     for (int64_t tile = first / ATTENTION_TILE * ATTENTION_TILE; tile < last; tile += ATTENTION_TILE) {
         float x[ATTENTION_TILE];
         for (int i = 0; i < ATTENTION_TILE; i++)
-            x[i] = tile + i < v->n.keys ? score_of(s, at, tile + i) : -INFINITY;
+            x[i] = tile + i < v->n.keys ? score_of(s, at, tile + i, &natural) : -INFINITY;
         soften(x, &top, part, &shrink);
         for (int i = 0; v->dropout > 0 && i < ATTENTION_TILE; i++)
             if (x[i] != 0) x[i] *= keeps(s, at, tile + i);
         add_lines(s, &v->v, (at->b + 1) * v->n.keys, at->b * v->n.keys + tile, g, ATTENTION_TILE, x, shrink,
                   mixed);
     }
-    float sum = (part[0] + part[1]) + (part[2] + part[3]), lse = attention_flash_lse(top, sum);
+    float sum = (part[0] + part[1]) + (part[2] + part[3]), lse = attention_flash_lse(top * LN_2, sum);
     float is = ((float *)s->w->operand[LSE].data)[(at->b * v->n.heads + at->h) * v->n.queries + at->t];
     if (memcmp(&is, &lse, sizeof is) != 0)
         fail_msg("lse of sample %d, head %d, query %d is %.9g, not %.9g", (int)at->b, (int)at->h, (int)at->t,
@@ -288,16 +302,16 @@ static float common_of(const seen *s, const query *at) {
 /* The probability that the values were multiplied by, and the slope of the score, less the scale. */
 static void pair_of(const seen *s, const query *at, int64_t key, float *weight, float *slope) {
     const attention_view *v = &s->v;
-    float dy[WIDEST], values[WIDEST], score = score_of(s, at, key);
+    float dy[WIDEST], values[WIDEST], natural, score = score_of(s, at, key, &natural);
     int64_t row = (at->b * v->n.heads + at->h) * v->n.queries + at->t,
             g = at->h / (v->n.heads / v->n.kv_heads);
     *weight = *slope = 0;
     if (score == -INFINITY) return;
     line_of(s, &s->dy, at->b * v->n.queries + at->t, at->h, dy);
     line_of(s, &v->v, at->b * v->n.keys + key, g, values);
-    float p = vector_exp(score - ((float *)s->w->operand[LSE].data)[row]), keep = keeps(s, at, key);
+    float p = power_of_2(score - ((float *)s->w->operand[LSE].data)[row] * LOG2_E), keep = keeps(s, at, key);
     *slope = p * (inner(dy, values, v->n.size) * keep - common_of(s, at));
-    if (v->cap > 0) *slope *= softcap_slope_f32(score, v->cap);
+    if (v->cap > 0) *slope *= softcap_slope_f32(natural, v->cap);
     *weight = p * keep;
 }
 

@@ -87,6 +87,12 @@ inline void gpu_get16(const void *at, uint32_t (&w)[4]) {
     memcpy(w, &all, sizeof all);
 }
 
+/* Rounded once, if the C library's is. */
+inline float gpu_exp2(float x) {
+    float y = (float)exp2((double)x);
+    return y < 0x1p-126f ? 0.0f : y;
+}
+
 inline uint32_t gpu_pack(gpu_bf16, float low, float high) {
     return half_to_bf16(low) | (uint32_t)half_to_bf16(high) << 16;
 }

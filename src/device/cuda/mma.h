@@ -1,9 +1,9 @@
 /* Instructions of tensor cores and what feeds them, one wrapper each, for capability 8.0 and later: products
  * of 16 x 16 by 16 x 8 numbers of 16 bits, sums in f32 (mma.sync m16n8k16); eight rows of 16 bytes from
  * shared memory into the registers that these want (ldmatrix); copies of 16 bytes from global to shared
- * memory that go on beside the kernel (cp.async); two floats to 16 bits each (cvt). Twins for emulation
- * follow the layouts that the PTX ISA documents. A kernel that uses them has a body for these capabilities
- * alone: #if GPU_HAS_MMA.
+ * memory that go on beside the kernel (cp.async); two floats to 16 bits each (cvt), and powers of 2 (ex2).
+ * Twins for emulation follow the layouts that the PTX ISA documents. A kernel that uses them has a body for
+ * these capabilities alone: #if GPU_HAS_MMA.
  *
  * Registers of a lane (g = lane / 4, t = lane % 4), two numbers in each, the lower half first:
  *   a  rows g, g + 8, g, g + 8 at depths 2t, 2t, 2t + 8, 2t + 8
@@ -106,6 +106,14 @@ GPU_INLINE void gpu_set16(void *at, const uint32_t (&w)[4]) {
 GPU_INLINE void gpu_get16(const void *at, uint32_t (&w)[4]) {
     uint4 all = *(const uint4 *)at;
     w[0] = all.x, w[1] = all.y, w[2] = all.z, w[3] = all.w;
+}
+
+/* 2^x within 2^-22 of its value, 0 below 2^-126: of units beside those that multiply. Bits may differ between
+ * capabilities. */
+GPU_INLINE float gpu_exp2(float x) {
+    float y;
+    asm("ex2.approx.ftz.f32 %0,%1;" : "=f"(y) : "f"(x));
+    return y;
 }
 
 /* Two numbers, rounded to the nearest even as base/half.h rounds; the first in the lower half. */

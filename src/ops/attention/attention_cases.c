@@ -25,6 +25,7 @@ const op_case attention_cases_of_forward[] = {
     { "packed_long", { ATTENTION_REAL(1, 300, 18) }, &attention_case_causal, 0, true },
     { "packed_wide", { ATTENTION_REAL(1, 65, 402) }, &attention_case_causal, 0, true },
     { "packed_widest", { ATTENTION_REAL(1, 66, 810) }, &attention_case_causal, 0, false },
+    { "packed_eights", { ATTENTION_HALF(DTYPE_BF16, 1, 150, 96) }, &attention_case_causal, 0, true },
     { "packed_lengths",
       { ATTENTION_REAL(3, 7, 36), ATTENTION_NONE, ATTENTION_NONE, ATTENTION_LENGTHS(3, 7) },
       &attention_case_plain,

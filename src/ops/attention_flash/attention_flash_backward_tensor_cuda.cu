@@ -86,7 +86,7 @@ GPU_INLINE void attention_tensor_send(const attention_tensor_backward &f, const 
     if (!OWN_KEYS) return;
     int64_t row = attention_row_of(a, at);
     for (int t = (int)threadIdx.x; t < ATTENTION_TILE; t += S::THREADS) {
-        m.lse(stage)[t] = t < at.queries ? f.g.lse[row + t] : 0.0f;
+        m.lse(stage)[t] = t < at.queries ? f.g.lse[row + t] * ATTENTION_LOG2_E : 0.0f;
         m.common(stage)[t] = t < at.queries ? f.g.common[row + t] : 0.0f;
     }
 }
@@ -109,7 +109,7 @@ GPU_INLINE void attention_tensor_weights(const attention_tensor_sides<S, OWN_KEY
                                          attention_tensor_pairs<S> &x) {
     const float *lse = OWN_KEYS ? m.lse(m.stage) + line : NULL;
     attention_tensor_each<S>([&](int i, int j, int k) {
-        x[i][j][k] = vector_exp(x[i][j][k] - (OWN_KEYS ? lse[S::other(j, k)] : m.queries.lse[i][k / 2]));
+        x[i][j][k] = gpu_exp2(x[i][j][k] - (OWN_KEYS ? lse[S::other(j, k)] : m.queries.lse[i][k / 2]));
     });
 }
 
@@ -177,7 +177,7 @@ GPU_INLINE void attention_tensor_own_queries(const attention_slope_job &g, const
 #pragma unroll
         for (int h = 0; h < 2; h++) {
             int t = S::own(i, 2 * h);
-            queries.lse[i][h] = t < at.queries ? g.lse[row + t] : 0.0f;
+            queries.lse[i][h] = t < at.queries ? g.lse[row + t] * ATTENTION_LOG2_E : 0.0f;
             queries.common[i][h] = t < at.queries ? g.common[row + t] : 0.0f;
         }
 }
@@ -239,8 +239,10 @@ __global__ void __launch_bounds__(S::THREADS, S::BLOCKS)
 
 /* ---- launching ---- */
 
-/* Steps of 32 whatever the size, since the order of sums depends on it. */
-typedef attention_tensor_shape<64, 1, 32, 2, 3> attention_tensor_narrow;
+/* Steps of 32 whatever the size, since the order of sums depends on it. A warp has as many own lines as
+ * registers have room for. */
+typedef attention_tensor_shape<64, 2, 32, 2, 4> attention_tensor_queries_narrow;
+typedef attention_tensor_shape<64, 1, 32, 2, 3> attention_tensor_keys_narrow;
 typedef attention_tensor_shape<128, 1, 32, 1, 2> attention_tensor_wide;
 
 template <class T, class S, bool OWN_KEYS, bool SPECIAL>
@@ -261,12 +263,12 @@ static void launch_all(const attention_tensor_backward &f) {
     const attention_job &a = f.g.of;
     attention_common_of_y<TYPE> of_y = { f.g };
     cuda_rows(a.batch * a.heads * a.queries, of_y);
-    if (a.size > attention_tensor_narrow::SIZE) {
+    if (a.size > attention_tensor_keys_narrow::SIZE) {
         launch<T, attention_tensor_wide, false, SPECIAL>(f);
         launch<T, attention_tensor_wide, true, SPECIAL>(f);
     } else {
-        launch<T, attention_tensor_narrow, false, SPECIAL>(f);
-        launch<T, attention_tensor_narrow, true, SPECIAL>(f);
+        launch<T, attention_tensor_queries_narrow, false, SPECIAL>(f);
+        launch<T, attention_tensor_keys_narrow, true, SPECIAL>(f);
     }
 }
 

@@ -31,13 +31,13 @@ GPU_INLINE void attention_tensor_soften(attention_tensor_pairs<S> &x, attention_
             now = fmaxf(now, __shfl_xor_sync(0xffffffffu, now, 1));
             now = fmaxf(now, __shfl_xor_sync(0xffffffffu, now, 2));
             float reached = attention_flash_reached(now);
-            soft.shrink[i][h] = vector_exp(soft.top[i][h] - reached);
+            soft.shrink[i][h] = gpu_exp2(soft.top[i][h] - reached);
             soft.top[i][h] = now, soft.sum[i][h] *= soft.shrink[i][h];
 #pragma unroll
             for (int j = 0; j < S::STEP / 8; j++)
 #pragma unroll
                 for (int k = 2 * h; k < 2 * h + 2; k++) {
-                    x[i][j][k] = vector_exp_bounded(x[i][j][k] - reached);
+                    x[i][j][k] = gpu_exp2(x[i][j][k] - reached);
                     soft.sum[i][h] += x[i][j][k];
                 }
         }
@@ -145,7 +145,8 @@ __global__ void __launch_bounds__(S::THREADS, S::BLOCKS)
             float sum = attention_tensor_line_sum(block.soft.sum[i][h]);
             int t = S::own(i, 2 * h);
             if (t < at.queries && cuda_lane() % 4 == 0)
-                f.lse[attention_row_of(f.of, at) + t] = attention_flash_lse(block.soft.top[i][h], sum);
+                f.lse[attention_row_of(f.of, at) + t] =
+                    attention_flash_lse(block.soft.top[i][h] * ATTENTION_LN_2, sum);
             block.soft.shrink[i][h] = attention_flash_share(sum);
         }
     attention_tensor_store<T, S>(block.mixed, block.values, attention_at_queries(f.of, at, f.y), f.eights,
@@ -153,8 +154,9 @@ __global__ void __launch_bounds__(S::THREADS, S::BLOCKS)
 #endif
 }
 
-/* Heads of up to 64 numbers, and of up to 128. */
-typedef attention_tensor_shape<64, 1, 64, 1, 3> attention_tensor_narrow;
+/* Heads of up to 64 numbers: a warp has 32 queries, so that a product reads half as much of shared memory as
+ * by sixteen. And of up to 128, for which registers have no room for that. */
+typedef attention_tensor_shape<64, 2, 64, 1, 4> attention_tensor_narrow;
 typedef attention_tensor_shape<128, 1, 64, 1, 2> attention_tensor_wide;
 
 template <class T, class S, bool SPECIAL>

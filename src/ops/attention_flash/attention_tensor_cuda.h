@@ -259,16 +259,18 @@ struct attention_tensor_step {
     int line;
 };
 
+/* Scores are counted in powers of 2, as ex2 takes them. */
+static const float ATTENTION_LOG2_E = 1.44269504f, ATTENTION_LN_2 = 0.693147181f;
+
 /* Inner products, scaled, to scores: minus infinity where a query does not see a key. Those of special pairs
- * are left in the room as well. */
+ * are left in the room as well, as powers of e. */
 template <class S, bool OWN_KEYS, bool SPECIAL>
 GPU_INLINE void attention_tensor_scores(const attention_job &a, const attention_tensor_step &step,
                                         attention_tensor_pairs<S> &x, const attention_tensor_room<S> &room) {
     attention_sighted by = attention_sight_of(a, step.at);
-    attention_tensor_each<S>([&](int i, int j, int k) { x[i][j][k] *= a.scale; });
     if (SPECIAL) {
         enum { OF_SIXTEEN = S::STEP / 8 * 4 };
-        attention_tensor_each<S>([&](int i, int j, int k) { room.at(i, j, k) = x[i][j][k]; });
+        attention_tensor_each<S>([&](int i, int j, int k) { room.at(i, j, k) = x[i][j][k] * a.scale; });
 #pragma unroll 1
         for (int n = 0; n < S::SIXTEENS * OF_SIXTEEN; n++) {
             int i = n / OF_SIXTEEN, j = n % OF_SIXTEEN / 4, k = n % 4;
@@ -276,9 +278,12 @@ GPU_INLINE void attention_tensor_scores(const attention_job &a, const attention_
             float &pair = room.at(i, j, k);
             pair = attention_score(a, step.at, by, OWN_KEYS ? other : own, OWN_KEYS ? own : other, pair);
         }
-        attention_tensor_each<S>([&](int i, int j, int k) { x[i][j][k] = room.at(i, j, k); });
+        attention_tensor_each<S>(
+            [&](int i, int j, int k) { x[i][j][k] = room.at(i, j, k) * ATTENTION_LOG2_E; });
         return;
     }
+    float scale = a.scale * ATTENTION_LOG2_E;
+    attention_tensor_each<S>([&](int i, int j, int k) { x[i][j][k] *= scale; });
     if (by.all) return;
     attention_tensor_each<S>([&](int i, int j, int k) {
         int own = S::own(i, k), other = step.line + S::other(j, k);
