@@ -38,7 +38,8 @@ uint64_t engine_planned_bytes(const engine *e) { return e->plan.peak_bytes; }
 
 /* ---- the plan ---- */
 
-enum { ROW_NUMBERS = 7 /* arrays of engine_rows */ };
+/* Arrays of engine_rows. */
+static uint64_t row_numbers(const engine_sizes *s) { return s->whole ? 8 : 7; }
 
 static int64_t blocks_for(int64_t positions) { return (positions + CACHE_BLOCK - 1) / CACHE_BLOCK; }
 
@@ -50,7 +51,7 @@ static uint64_t own_bytes(const engine_sizes *s) {
            texts * ((uint64_t)(line + 1) * sizeof(int32_t) + sizeof(engine_text)) +
            (uint64_t)engine_wanted(s) * sizeof(engine_draw_of) +
            texts * (uint64_t)(s->text_length + 1 + s->source_length) * sizeof(int32_t) +
-           ROW_NUMBERS * (uint64_t)engine_most_rows(s) * sizeof(int32_t);
+           row_numbers(s) * (uint64_t)engine_most_rows(s) * sizeof(int32_t);
 }
 
 /* 1, 2, 4, ... up to all of them. */
@@ -115,6 +116,8 @@ static int64_t least_blocks(const engine_sizes *s) {
     return (s->least_texts < s->texts ? s->least_texts : s->texts) * engine_sizes_longest(s);
 }
 
+static int64_t least_rows(const engine_sizes *s) { return s->whole ? s->text_length : 1; }
+
 static status plan_least(engine *e, engine_sizes *s) {
     s->blocks = least_blocks(s);
     return plan_sizes(e, s);
@@ -124,15 +127,18 @@ static status plan_least(engine *e, engine_sizes *s) {
  * not fit, nothing between is tried. */
 static status choose_rows(engine *e, engine_sizes *s) {
     engine_sizes one = *s;
-    one.rows = one.texts = 1;
+    one.rows = least_rows(s), one.texts = 1;
     if (s->blocks != least_blocks(s)) TRY(plan_least(e, s));
     if (fits(e)) return STATUS_OK;
     if (s->exact) return refuse(e);
     TRY(plan_least(e, &one));
     if (!fits(e)) return refuse(e);
     do {
-        int64_t *more = s->texts > s->rows ? &s->texts : &s->rows;
-        *more = (*more + 1) / 2;
+        int64_t least = least_rows(s);
+        if (s->texts > s->rows || s->rows == least)
+            s->texts = (s->texts + 1) / 2;
+        else
+            s->rows = (s->rows + 1) / 2 > least ? (s->rows + 1) / 2 : least;
         TRY(plan_least(e, s));
     } while (!fits(e));
     return STATUS_OK;
@@ -171,9 +177,12 @@ static status choose_blocks(engine *e, engine_sizes *s, block_range *r) {
     return plan_sizes(e, s);
 }
 
-/* Those that texts of the full length would take together, or as many as are wanted. */
+/* Those that texts of the full length would take together, or as many as are wanted. Of texts that are read
+ * whole what is in one step. */
 static int64_t most_blocks(const engine_sizes *wanted, const engine_sizes *s) {
     int64_t useful = s->texts * engine_sizes_longest(s), least = least_blocks(s);
+    int64_t step = (s->rows + s->texts * (CACHE_BLOCK - 1)) / CACHE_BLOCK;
+    if (s->whole && step < useful) useful = step;
     int64_t most = wanted->blocks && wanted->blocks < useful ? wanted->blocks : useful;
     return most > least ? most : least;
 }
@@ -194,7 +203,8 @@ static status fit_in(engine *e, const engine_sizes *wanted, engine_sizes *s) {
 
 status engine_plan(engine *e, const engine_sizes *wanted) {
     engine_sizes s = *wanted;
-    s.window = e->folder->model.window;
+    s.window = e->folder->model.window, s.whole = e->folder->model.reads_whole;
+    if (s.rows < least_rows(&s)) s.rows = least_rows(&s);
     s.blocks = most_blocks(wanted, &s);
     TRY(plan_sizes(e, &s));
     if (!fits(e)) TRY(fit_in(e, wanted, &s));
@@ -213,7 +223,7 @@ static status allocate(engine *e) {
     e->texts = memory_new(texts, sizeof *e->texts);
     e->sources = memory_new(texts * (size_t)e->source_blocks, sizeof *e->sources);
     e->ids = memory_new(texts * (own + source), sizeof *e->ids);
-    e->numbers = memory_new(ROW_NUMBERS * rows, sizeof *e->numbers);
+    e->numbers = memory_new(row_numbers(s) * rows, sizeof *e->numbers);
     e->order = memory_new(texts, sizeof *e->order);
     e->draws = memory_new((size_t)engine_wanted(s), sizeof *e->draws);
     if (!e->table || !e->sources || !e->order || !e->draws || !e->texts || !e->ids || !e->numbers)
@@ -228,7 +238,8 @@ static status allocate(engine *e) {
                              .slot = e->numbers + 3 * rows,
                              .wanted = e->numbers + 4 * rows,
                              .adapter = e->numbers + 5 * rows,
-                             .source_last = e->numbers + 6 * rows };
+                             .last = e->numbers + 6 * rows,
+                             .place = s->whole ? e->numbers + 7 * rows : NULL };
     return STATUS_OK;
 }
 
@@ -243,6 +254,8 @@ static void find_values(engine *e) {
                                            .sources = exec_input(e->exec, k, "sources"),
                                            .source_last = exec_input(e->exec, k, "source_last"),
                                            .adapter = exec_input(e->exec, k, "adapter"),
+                                           .place = exec_input(e->exec, k, "place"),
+                                           .last = exec_input(e->exec, k, "last"),
                                            .logits = exec_output(e->exec, k, "logits"),
                                            .hidden = exec_output(e->exec, k, "hidden") };
     e->sampling = exec_buffer(e->exec, "sampling");

@@ -22,6 +22,9 @@
  * one of theirs. A source has blocks of its own, which texts of one group share where they have the whole of
  * it in common, as long as one of them is there; the text of the engine is the answer, which shares none.
  *
+ * A model that reads texts whole (model.reads_whole) has vectors of them alone. Each has all its rows in one
+ * step, which has room for the longest one, and its blocks are of use until then: so there are few.
+ *
  * In this order: engine_open, engine_plan, engine_start; then texts and steps; engine_close in any case. */
 #pragma once
 
@@ -44,10 +47,11 @@ typedef struct {
     int64_t texts;         /* at once, at most */
     int64_t text_length;   /* positions of one, at most */
     int64_t source_length; /* ids of a source, at most; 0: the model has none */
-    int64_t rows;          /* of a step, at most; steps that read sources have room for the longest */
+    int64_t rows;          /* of a step, at most; but as many as the longest source, or text that is read whole */
     int64_t blocks;        /* of the cache, at most; but room for */
     int64_t least_texts;   /* so many of the full length, with their sources */
-    int64_t window;        /* of the model: set by the plan */
+    int64_t window;        /* of the model, */
+    bool whole;            /* and whether it reads texts whole: set by the plan */
     bool exact;            /* texts and rows as they are, or not at all */
     dtype cache;           /* type of keys and values */
     sample_needs sampling; /* what drawing may be asked for */

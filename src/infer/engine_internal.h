@@ -42,7 +42,8 @@ typedef struct {
 
 /* Values of a program that the host writes and reads. */
 typedef struct {
-    exec_value tokens, position, text, slot, table, wanted, sources, source_last, adapter, logits, hidden;
+    exec_value tokens, position, text, slot, table, wanted, sources, source_last, adapter, place, last, logits,
+        hidden;
 } engine_program;
 
 /* What is drawn from logits of the step. */
@@ -53,7 +54,9 @@ typedef struct {
 
 /* What a step hands in, by row. */
 typedef struct {
-    int32_t *tokens, *position, *text, *slot, *wanted, *adapter, *source_last;
+    int32_t *tokens, *position, *text, *slot, *wanted, *adapter;
+    int32_t *last;  /* position of its source, or of its text where that is read whole, that a row sees */
+    int32_t *place; /* of models that read whole (models/paged.h); else NULL */
     int64_t count, drawn; /* rows; those of them that a token is drawn from, in `wanted` */
     bool reads;           /* they are of sources */
 } engine_rows;

@@ -63,7 +63,7 @@ static void add_rows(engine *e, int32_t number) {
         int32_t block = engine_source_line(e, number)[i / CACHE_BLOCK];
         s->tokens[s->count] = t->source[i];
         s->position[s->count] = (int32_t)i;
-        s->source_last[s->count] = (int32_t)t->source_count - 1;
+        s->last[s->count] = (int32_t)t->source_count - 1;
         s->text[s->count] = number, s->adapter[s->count] = t->adapter;
         s->slot[s->count] = block * CACHE_BLOCK + (int32_t)(i % CACHE_BLOCK);
     }

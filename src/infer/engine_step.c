@@ -28,8 +28,9 @@ static void add_row(engine *e, int32_t number, int64_t position) {
     s->tokens[s->count] = t->ids[position];
     s->position[s->count] = (int32_t)position;
     s->text[s->count] = number, s->adapter[s->count] = t->adapter;
-    s->source_last[s->count] = (int32_t)t->source_count - 1;
     s->slot[s->count] = block * CACHE_BLOCK + (int32_t)(position % CACHE_BLOCK);
+    s->last[s->count] = (int32_t)(e->sizes.whole ? t->count : t->source_count) - 1;
+    if (s->place) s->place[s->count] = e->folder->model.first_position + (int32_t)position;
     if (is_wanted(t, position)) s->wanted[s->drawn++] = (int32_t)s->count;
     s->count++;
 }
@@ -103,7 +104,19 @@ static void add_guesses(engine *e) {
     }
 }
 
+/* Texts that are read whole, as many as there is room for. The first of those that wait always has it. */
+static void add_whole(engine *e) {
+    for (int64_t k = 0; k < e->order_count; k++) {
+        const engine_text *t = &e->texts[e->order[k]];
+        if (takes_part(t) && t->count <= e->sizes.rows - e->step.count) add_text(e, e->order[k]);
+    }
+}
+
 static void gather_texts(engine *e) {
+    if (e->sizes.whole) {
+        add_whole(e);
+        return;
+    }
     add_last_ids(e);
     add_prompts(e);
     if (e->sizes.guesses) add_guesses(e);
@@ -128,7 +141,8 @@ static uint32_t fill_up(engine *e) {
     while (steps->rows[k] < s->count) k++;
     for (int64_t i = s->count; i < steps->rows[k]; i++) {
         s->tokens[i] = s->text[i] = 0;
-        s->position[i] = s->slot[i] = s->adapter[i] = s->source_last[i] = -1;
+        s->position[i] = s->slot[i] = s->adapter[i] = s->last[i] = -1;
+        if (s->place) s->place[i] = -1;
     }
     for (int64_t i = s->drawn; i < engine_wanted(&e->sizes) && i < steps->rows[k]; i++) s->wanted[i] = 0;
     return s->reads ? e->steps.count + k : k;
@@ -149,15 +163,17 @@ static status run(engine *e, uint32_t k) {
     const engine_program *p = &e->programs[k];
     const engine_rows *s = &e->step;
     TRY(exec_write(e->exec, &p->tokens, 0, s->tokens, p->tokens.bytes));
-    TRY(exec_write(e->exec, &p->position, 0, s->position, p->position.bytes));
     TRY(exec_write(e->exec, &p->text, 0, s->text, p->text.bytes));
     TRY(exec_write(e->exec, &p->slot, 0, s->slot, p->slot.bytes));
     if (p->table.bytes) TRY(exec_write(e->exec, &p->table, 0, e->table, p->table.bytes));
+    if (p->position.bytes) TRY(exec_write(e->exec, &p->position, 0, s->position, p->position.bytes));
     if (p->wanted.bytes) TRY(exec_write(e->exec, &p->wanted, 0, s->wanted, p->wanted.bytes));
     if (p->sources.bytes) {
         TRY(exec_write(e->exec, &p->sources, 0, e->sources, p->sources.bytes));
-        TRY(exec_write(e->exec, &p->source_last, 0, s->source_last, p->source_last.bytes));
+        TRY(exec_write(e->exec, &p->source_last, 0, s->last, p->source_last.bytes));
     }
+    if (p->place.bytes) TRY(exec_write(e->exec, &p->place, 0, s->place, p->place.bytes));
+    if (p->last.bytes) TRY(exec_write(e->exec, &p->last, 0, s->last, p->last.bytes));
     if (p->adapter.bytes) TRY(exec_write(e->exec, &p->adapter, 0, s->adapter, p->adapter.bytes));
     exec_run(e->exec, k);
     return STATUS_OK;

@@ -34,7 +34,7 @@ static void set_up(engine *e, int32_t number, const engine_request *r) {
     t->source_shares = r->group != ENGINE_ALONE;
     t->count = t->prompt = r->count, t->most = r->count + r->tokens;
     engine_set_stays(e, number, engine_stays(&e->sizes, t->most));
-    t->shares = r->group != ENGINE_ALONE && !r->source_count, t->owner = owner_of(r),
+    t->shares = r->group != ENGINE_ALONE && !r->source_count && !e->sizes.whole, t->owner = owner_of(r),
     t->adapter = r->adapter - 1;
     t->cached = t->reached = 0;
     t->lookup = (lookup){ 0 }, t->guessed = t->right = 0;

@@ -157,6 +157,7 @@ static status run(generation *g, model_folder *f) {
     const generate_options *o = g->options;
     TRY(check_options(o));
     TRY(model_folder_open(o->directory, o->adapter, o->products, o->memory ? o->memory : UINT64_MAX, f));
+    TRY(model_continues(&f->model));
     g->model = &f->model, g->context = families_context(&f->config);
     TRY(choose_language(g));
     if (families_learns_positions(&f->config)) TRY(trained_context(o->directory, &g->result->learned));

@@ -77,7 +77,7 @@ status model_folder_open(const char *directory, const char *adapter, dtype produ
     *f = (model_folder){ .directory = directory, .adapter = adapter };
     TRY(model_config_read(directory, &f->config, NULL));
     families_model(&f->config, directory, &f->model);
-    TRY(model_continues(&f->model));
+    TRY(f->model.reads_whole ? model_computes(&f->model) : model_continues(&f->model));
     TRY(count_listed(f, NULL, memory));
     if (f->adapter) TRY(count_listed(f, f->adapter, memory));
     TRY(read_type(f, products));
@@ -144,7 +144,8 @@ status model_folder_load(const model_folder *f, exec *e) {
     uint32_t count;
     TRY(exec_weights(e, &weights, &count));
     uint32_t own = adapter_files_own(weights, count);
-    status result = model_files_load(f->directory, weights, own);
+    model_files_difference d = { .headless = f->model.reads_whole };
+    status result = model_files_load_other(f->directory, weights, own, &d);
     if (result == STATUS_OK && f->adapter)
         result = adapter_files_load(f->adapter, &(adapter_files_part){ .weights = weights, .count = count });
     for (uint32_t k = 0; k < f->several.count && result == STATUS_OK; k++)

@@ -30,8 +30,9 @@ typedef struct {
  * else f32. F32: numbers of f32 by what the files have. BF16: bf16 by bf16, whatever they have. F16: f32 by
  * matrices that become f16. Quantized models say themselves what they multiply.
  *
- * STATUS_INVALID for a model that can't continue texts and for files that are wrong; STATUS_NO_FIT where
- * listing its tensors alone takes more than `memory` (UINT64_MAX: no matter). */
+ * STATUS_INVALID for a model that can neither continue texts nor read them whole (model.reads_whole), and for
+ * files that are wrong; STATUS_NO_FIT where listing its tensors alone takes more than `memory` (UINT64_MAX:
+ * no matter). */
 status model_folder_open(const char *directory, const char *adapter, dtype products, uint64_t memory,
                          model_folder *f);
 

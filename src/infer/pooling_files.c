@@ -119,10 +119,10 @@ static status read_modules(const char *directory, json_value root, pooling *p) {
     return STATUS_OK;
 }
 
-status pooling_read(const char *directory, int64_t width, pooling *out) {
+status pooling_read(const char *directory, pooling_kind usual, int64_t width, pooling *out) {
     char path[PATH_BYTES];
     json_document d;
-    *out = (pooling){ .kind = POOLING_LAST, .normalizes = !directory, .width = width };
+    *out = (pooling){ .kind = usual, .normalizes = !directory, .width = width };
     if (!directory) return STATUS_OK;
     TRY(join(directory, "modules.json", path));
     if (is_there(path)) {

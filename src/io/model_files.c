@@ -26,7 +26,7 @@ static status join(const char *directory, const char *file, char path[PATH_BYTES
 /* ---- reading weights ---- */
 
 /* What files of a model without its head leave away, as sentence-transformers saves them. */
-static const char *const prefixes[] = { "transformer.", "model." };
+static const char *const prefixes[] = { "transformer.", "model.", "bert.", "roberta.", "distilbert." };
 
 /* The first of BERT's files call the scale of a norm gamma and its shift beta. */
 static const safetensors_entry *find_older(const safetensors *s, const char *name) {
@@ -207,6 +207,9 @@ static bool may_be_passed_over(const char *name) {
                                          "cls.seq_relationship.weight",
                                          "cls.seq_relationship.bias",
                                          "vocab_projector.weight",
+                                         "pooler.dense.weight",
+                                         "pooler.dense.bias",
+                                         "embeddings.position_ids",
                                          "encoder.embed_tokens.weight",
                                          "decoder.embed_tokens.weight" };
     for (size_t i = 0; i < sizeof buffers / sizeof *buffers; i++)
@@ -238,10 +241,14 @@ static const model_weight *scales_of(const model_weight *weights, uint32_t count
     return find_weight(weights, count, name, strlen(name));
 }
 
-static status all_used(const safetensors *s, const bool *used, const model *judge) {
+static bool is_left_out(const char *name, const model_files_difference *d) {
+    return may_be_passed_over(name) || (d->judge && head_replaces(d->judge, name)) ||
+           (d->headless && head_is_language(name));
+}
+
+static status all_used(const safetensors *s, const bool *used, const model_files_difference *d) {
     for (uint32_t i = 0; i < s->count; i++)
-        if (!used[i] && !may_be_passed_over(s->entries[i].name) &&
-            !(judge && head_replaces(judge, s->entries[i].name))) {
+        if (!used[i] && !is_left_out(s->entries[i].name, d)) {
             char name[UTF8_QUOTE_BYTES];
             return status_set(STATUS_INVALID, "%s has a tensor '%s', for which the model has no place",
                               s->files[s->entries[i].file].path, utf8_quote(s->entries[i].name, name));
@@ -249,7 +256,9 @@ static status all_used(const safetensors *s, const bool *used, const model *judg
     return STATUS_OK;
 }
 
-status model_files_all_used(const safetensors *s, const bool *used) { return all_used(s, used, NULL); }
+status model_files_all_used(const safetensors *s, const bool *used) {
+    return all_used(s, used, &(model_files_difference){ 0 });
+}
 
 /* Is this weight one of a new head that the file lacks, or has for another one? That is used up as well. */
 static bool is_lacking(const safetensors *s, const model_weight *w, const model *judge, bool *used) {
@@ -271,7 +280,7 @@ static status read_listed(const safetensors *s, const model_weight *weights, uin
         TRY(read_weight(s, e, &weights[i], scales_of(weights, count, &weights[i]), d));
         used[e - s->entries] = true;
     }
-    return all_used(s, used, d->judge);
+    return all_used(s, used, d);
 }
 
 static status read_all(const safetensors *s, const model_weight *weights, uint32_t count,

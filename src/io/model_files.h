@@ -27,6 +27,7 @@ typedef struct {
     /* Its vocabulary, and the smaller one of the files; 0: it has the files' own. Rows of tables beyond that
      * become the mean of those before (io/weight_files.h). */
     int64_t vocabulary, vocabulary_was;
+    bool headless; /* it has no head: the files' is passed over */
 } model_files_difference;
 
 status model_files_load_other(const char *directory, const model_weight *weights, uint32_t count,

@@ -5,6 +5,7 @@
 
 #include "models/check.h"
 #include "models/head.h"
+#include "models/paged.h"
 #include "ops/add/add.h"
 #include "ops/add_positions/add_positions.h"
 #include "ops/attention/attention.h"
@@ -15,6 +16,7 @@
 #include "ops/layernorm/layernorm.h"
 #include "ops/matmul/matmul.h"
 #include "ops/relu/relu.h"
+#include "ops/reshape/reshape.h"
 #include "ops/softcap/softcap.h"
 
 /* ---- kinds ---- */
@@ -125,6 +127,8 @@ typedef struct {
     model_mode mode;
     tensor_id key, segments, positions, types; /* 0: not needed */
     int32_t stream;                            /* of the next random node */
+    paged_whole rows;                          /* of MODEL_ROWS, */
+    const paged_sizes *paged;                  /* and its cache */
 } builder;
 
 enum { NAME_BYTES = 128, NO_LAYER = -1 };
@@ -169,6 +173,16 @@ static tensor_id add_types(builder *b, tensor_id x, tensor_id table) {
     return add_positions_at(b->g, x, table, &(add_positions_attributes){ .still = 1 });
 }
 
+/* Rows have each its own. */
+static tensor_id add_places(builder *b, tensor_id x, tensor_id table) {
+    tensor_id places = b->positions;
+    int64_t first = encoder_first_position(b->c);
+    if (b->mode == MODEL_ROWS)
+        places = reshape_apply(b->g, b->rows.place, SHAPE(1, graph_shape(b->g, b->rows.place)->dim[0]));
+    if (places) return add_apply(b->g, x, embedding_apply(b->g, places, table));
+    return add_positions_at(b->g, x, table, &(add_positions_attributes){ .first = (int32_t)first });
+}
+
 static tensor_id embed(builder *b, tensor_id tokens, tensor_id words) {
     const encoder_config *c = b->c;
     const encoder_kind *k = c->kind;
@@ -176,11 +190,17 @@ static tensor_id embed(builder *b, tensor_id tokens, tensor_id words) {
     if (k->types)
         x = add_types(b, x, parameter(b, NO_LAYER, k->types, ".weight", SHAPE(c->types, c->channels)));
     tensor_id table = parameter(b, NO_LAYER, k->positions, ".weight", SHAPE(c->positions, c->channels));
-    x = b->positions
-            ? add_apply(b->g, x, embedding_apply(b->g, b->positions, table))
-            : add_positions_at(b->g, x, table,
-                               &(add_positions_attributes){ .first = (int32_t)encoder_first_position(c) });
-    return drop(b, norm(b, NO_LAYER, k->norm, x));
+    return drop(b, norm(b, NO_LAYER, k->norm, add_places(b, x, table)));
+}
+
+static tensor_id attend_rows(builder *b, int64_t layer, const attention_inputs *in,
+                             const attention_attributes *a) {
+    int64_t width = b->c->channels;
+    paged_layer parts = { .q = { .x = in->q, .width = width },
+                              .k = { .x = in->k, .width = width },
+                              .v = { .x = in->v, .width = width },
+                              .layer = layer };
+    return paged_attend_whole(b->g, &b->rows, b->paged, &parts, a);
 }
 
 static tensor_id attend(builder *b, int64_t layer, tensor_id x) {
@@ -196,7 +216,9 @@ static tensor_id attend(builder *b, int64_t layer, tensor_id x) {
                             .v = linear(b, layer, k->v, x, c->channels),
                             .segments = b->segments,
                             .key = random ? b->key : 0 };
-    return linear(b, layer, k->o, attention_apply(b->g, &in, &a), c->channels);
+    tensor_id attended =
+        b->mode == MODEL_ROWS ? attend_rows(b, layer, &in, &a) : attention_apply(b->g, &in, &a);
+    return linear(b, layer, k->o, attended, c->channels);
 }
 
 static tensor_id block(builder *b, int64_t layer, tensor_id x) {
@@ -243,7 +265,7 @@ static void judge(const model *m, builder *b, tensor_id x, const model_run *run,
 
 static void build(const model *m, graph *g, const model_run *run, model_ports *ports) {
     const encoder_config *c = m->config;
-    builder b = { .c = c, .g = g, .mode = run->mode };
+    builder b = { .c = c, .g = g, .mode = run->mode, .paged = run->paged };
     bool judges = m->head.kind != HEAD_LANGUAGE;
     bool random = run->mode == MODEL_TRAIN &&
                   (c->dropout > 0 || c->dropout_attention > 0 || (judges && c->dropout_head > 0));
@@ -253,6 +275,7 @@ static void build(const model *m, graph *g, const model_run *run, model_ports *p
     if (random) b.key = model_input(g, "key", SHAPE(4), DTYPE_I32);
     b.segments = judges ? head_segments(g, run) : model_segments(m, g, run);
     b.positions = model_positions(m, g, run);
+    if (run->mode == MODEL_ROWS) b.rows = paged_open_whole(g, run);
     if (m->typed) b.types = model_input(g, "types", SHAPE(run->batch, run->context), DTYPE_I32);
     tensor_id words = parameter(&b, NO_LAYER, c->kind->words, ".weight", SHAPE(c->vocabulary, c->channels));
 
@@ -261,6 +284,10 @@ static void build(const model *m, graph *g, const model_run *run, model_ports *p
     tensor_id x = embed(&b, tokens, words);
     for (int64_t layer = 0; layer < c->layers; layer++) x = block(&b, layer, x);
     g->site = SITE_NONE;
+    if (run->mode == MODEL_ROWS) {
+        ports->hidden = model_shown(g, x);
+        return;
+    }
     if (judges) {
         judge(m, &b, x, run, ports);
         return;
@@ -296,6 +323,7 @@ void encoder_model(const encoder_config *c, const char *name, model *m) {
                   .types = c->kind->types && c->types > 1 ? c->types : 0,
                   .learned_positions = true,
                   .first_position = (int32_t)encoder_first_position(c),
+                  .reads_whole = true,
                   .no_text = "an encoder fills gaps and can't continue a text; generate with a decoder",
                   .untrained = c->untrained,
                   .build = build,

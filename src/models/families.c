@@ -132,6 +132,7 @@ bool families_learns_positions(const model_config *c) {
 int64_t families_width(const model_config *c) {
     return c->family == FAMILY_GPT2      ? c->gpt2.channels
            : c->family == FAMILY_DECODER ? c->decoder.channels
+           : c->family == FAMILY_ENCODER ? c->encoder.channels
                                          : 0;
 }
 

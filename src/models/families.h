@@ -66,8 +66,7 @@ int64_t families_context(const model_config *c);
 bool families_has_conv1d(const model_config *c);
 bool families_learns_positions(const model_config *c); /* a vector for each, which only training fills */
 int64_t families_vocabulary(const model_config *c);
-int64_t
-families_width(const model_config *c); /* of its hidden states, of families that continue texts; else 0 */
+int64_t families_width(const model_config *c); /* of its hidden states, of families of texts; else 0 */
 /* A larger one: tokens that mean something stay what they are. Of families that have tokens. */
 void families_grow_vocabulary(model_config *c, int64_t size);
 

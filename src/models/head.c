@@ -46,10 +46,14 @@ const char *head_module(const char *parameter, char out[HEAD_MODULE_BYTES]) {
     return out;
 }
 
-bool head_replaces(const model *m, const char *name) {
+bool head_is_language(const char *name) {
     static const char *const heads[] = { "lm_head.",          "embed_out.",       "cls.", "vocab_transform.",
                                          "vocab_layer_norm.", "vocab_projector.", NULL };
-    return m->head.kind != HEAD_LANGUAGE && beginning(name, heads) != NULL;
+    return beginning(name, heads) != NULL;
+}
+
+bool head_replaces(const model *m, const char *name) {
+    return m->head.kind != HEAD_LANGUAGE && head_is_language(name);
 }
 
 /* ---- samples ---- */
@@ -70,6 +74,7 @@ void head_attach(model *m, const model_head *h) {
     m->head = *h;
     if (h->kind == HEAD_LANGUAGE || m->sees) return;
     m->masks = m->packs = false;
+    m->reads_whole = false;
     m->no_text = h->kind == HEAD_SCORE ? "its head gives a text a score" : "its head tells classes of texts";
     m->fields = fields_of;
 }

@@ -32,7 +32,8 @@ bool head_owns(const model *m, const char *parameter);
 enum { HEAD_MODULE_BYTES = 32 };
 const char *head_module(const char *parameter, char out[HEAD_MODULE_BYTES]);
 
-/* Is this tensor of a file a part of a language head, which a model with m's head has no place for? */
+/* Is this tensor of a file a part of a language head; and has a model with m's head no place for it then? */
+bool head_is_language(const char *name);
 bool head_replaces(const model *m, const char *name);
 
 /* "classes:3", "score", "language" */

@@ -38,6 +38,7 @@ status model_continues(const model *m) {
 
 bool model_may_build(const model *m, graph *g, const model_run *run) {
     if (!model_mode_continues(run->mode) || !m->no_text) return true;
+    if (run->mode == MODEL_ROWS && m->reads_whole) return true;
     graph_fail(g, "%s: %s", m->name, m->no_text);
     return false;
 }

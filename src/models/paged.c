@@ -85,13 +85,41 @@ tensor_id paged_look(graph *g, const paged_inputs *rows, const paged_part *q, co
                                                                 .here = (int32_t)view->here });
 }
 
-tensor_id paged_attend(graph *g, const paged_inputs *rows, const paged_sizes *sizes, const paged_layer *in,
-                       const attention_attributes *a) {
+/* With as many heads of keys as there are columns for. */
+static attention_attributes grouped(const paged_layer *in, const attention_attributes *a) {
     attention_attributes of = *a;
     of.kv_heads = (int32_t)(in->k.width / (in->q.width / a->heads));
+    return of;
+}
+
+tensor_id paged_attend(graph *g, const paged_inputs *rows, const paged_sizes *sizes, const paged_layer *in,
+                       const attention_attributes *a) {
+    attention_attributes of = grouped(in, a);
     paged_cache c = paged_write(g, rows, sizes, in, &(paged_cache){ 0 }, of.kv_heads);
     return paged_look(g, rows, &in->q, &c, &(paged_view){ .table = rows->table, .last = rows->position },
                       &of);
+}
+
+/* ---- texts that are read whole ---- */
+
+paged_whole paged_open_whole(graph *g, const model_run *run) {
+    const paged_sizes *s = run->paged;
+    shape rows = SHAPE(run->context);
+    return (paged_whole){
+        .place = model_input(g, "place", rows, DTYPE_I32),
+        .last = model_input(g, "last", rows, DTYPE_I32),
+        .rows = { .text = model_input(g, "text", rows, DTYPE_I32),
+                  .slot = model_input(g, "slot", rows, DTYPE_I32),
+                  .table = model_input(g, "table", SHAPE(s->texts, s->text_blocks), DTYPE_I32) }
+    };
+}
+
+tensor_id paged_attend_whole(graph *g, paged_whole *w, const paged_sizes *sizes, const paged_layer *in,
+                             const attention_attributes *a) {
+    attention_attributes of = grouped(in, a);
+    w->cache = paged_write(g, &w->rows, sizes, in, &w->cache, of.kv_heads);
+    return paged_look(g, &w->rows, &in->q, &w->cache,
+                      &(paged_view){ .table = w->rows.table, .last = w->last }, &of);
 }
 
 tensor_id paged_wanted(graph *g, const paged_inputs *rows, tensor_id x) {

@@ -75,5 +75,22 @@ typedef struct {
 tensor_id paged_look(graph *g, const paged_inputs *rows, const paged_part *q, const paged_cache *cache,
                      const paged_view *view, const attention_attributes *a);
 
+/* ---- texts that are read whole ---- */
+
+/* Of models whose rows see all of their text (model.reads_whole), which is in one step from its first token
+ * to its last. Row i stands at place[i] of the table of positions, and sees positions 0 .. last[i]. Keys and
+ * values of a layer are needed as long as it attends: so all layers have the cache of the first.
+ */
+typedef struct {
+    tensor_id place, last;
+    paged_inputs rows; /* text, slot and table */
+    paged_cache cache; /* as the layer before left it */
+} paged_whole;
+
+paged_whole paged_open_whole(graph *g, const model_run *run); /* the inputs but for "tokens" */
+/* As paged_attend. */
+tensor_id paged_attend_whole(graph *g, paged_whole *w, const paged_sizes *sizes, const paged_layer *in,
+                             const attention_attributes *a);
+
 /* The rows of x (1,N,C) that logits are made of: (1, wanted, C). */
 tensor_id paged_wanted(graph *g, const paged_inputs *rows, tensor_id x);

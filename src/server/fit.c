@@ -24,6 +24,7 @@ static status plan_case(server *s, const fit_case *c, serve_sizes *z) {
     template_options bounds = { .memory = CHAT_MEMORY + CHAT_PER_BYTE * z->words, .output = z->words };
     if (o->chat) chat_limit(o->chat, &bounds), chat_reserve(o->chat, &bounds);
     s->held = serve_sizes_held(o, z, s->language, &s->measured);
+    bool whole = s->folder.model.reads_whole;
     engine_sizes wanted = { .texts = c->texts,
                             .text_length = c->length,
                             .source_length = s->measured.answers ? c->length : 0,
@@ -31,9 +32,9 @@ static status plan_case(server *s, const fit_case *c, serve_sizes *z) {
                             .least_texts = c->whole ? c->texts : 1,
                             .exact = c->exact,
                             .cache = o->cache ? o->cache : s->folder.products,
-                            .sampling = { .changes = true, .counts = true },
+                            .sampling = { .changes = !whole, .counts = !whole },
                             .expects = o->expects,
-                            .guesses = o->guesses,
+                            .guesses = whole ? 0 : o->guesses,
                             .constrained = s->measured.vocabulary > 0,
                             .pools = s->measured.vector > 0,
                             .held_bytes = serve_sizes_sum(&s->held) };

@@ -431,6 +431,8 @@ status request_read(const request_reader *r, const request_body *body, job *j, r
     *why = (request_refusal){ 0 };
     begin(j, r, body->kind == REQUEST_CHAT);
     j->model = r->model, j->adapter = 0;
+    if (r->engine->whole && body->kind & (REQUEST_COMPLETION | REQUEST_CHAT))
+        return status_set(STATUS_INVALID, "the model is an encoder, and writes no text; ask /v1/embeddings");
     TRY(template_json_place(&body->source, r->room, r->room_bytes, &json));
     const template_value *v = template_json_value(json);
     if (v->kind != TEMPLATE_OBJECT) return status_set(STATUS_INVALID, "the body must be a JSON object");

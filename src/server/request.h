@@ -14,14 +14,14 @@ typedef struct {
     const model_folder_adapter *adapters;
     uint32_t adapter_count;
     int64_t vocabulary;
-    int64_t text_length; /* positions of a text, at most; of a prompt too */
-    bool answers;        /* a prompt is no part of the text that is written */
-    int64_t jobs;        /* that are written or wait, at most */
-    const engine_sizes *engine;
-    const pooling *pooling; /* of embeddings */
-    uint64_t seed;          /* where the client says none */
-    int64_t default_tokens; /* where the client says none; 0: as many as there is room for */
-    void *room;             /* for a body's values; aligned to 16 */
+    int64_t text_length;        /* positions of a text, at most; of a prompt too */
+    bool answers;               /* a prompt is no part of the text that is written */
+    int64_t jobs;               /* that are written or wait, at most */
+    const engine_sizes *engine; /* whole: it makes embeddings alone */
+    const pooling *pooling;     /* of embeddings */
+    uint64_t seed;              /* where the client says none */
+    int64_t default_tokens;     /* where the client says none; 0: as many as there is room for */
+    void *room;                 /* for a body's values; aligned to 16 */
     uint64_t room_bytes;
     char *words; /* for a prompt */
     uint64_t words_bytes;

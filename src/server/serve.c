@@ -46,7 +46,8 @@ static status choose_language(server *s) {
 static status measure_words(server *s) {
     int64_t count = s->folder.model.vocabulary;
     TRY(answer_told_most(s->language, count, &s->measured.told, &s->measured.letters));
-    if (!s->options->no_formats) s->measured.vocabulary = vocabulary_bytes(count, s->measured.letters);
+    if (!s->options->no_formats && !s->folder.model.reads_whole)
+        s->measured.vocabulary = vocabulary_bytes(count, s->measured.letters);
     return STATUS_OK;
 }
 
@@ -574,7 +575,10 @@ static status run(server *s) {
     int64_t context = families_context(&s->folder.config);
     TRY(check_options(o, context));
     TRY(read_keys(s));
-    TRY(pooling_read(o->directory, families_width(&s->folder.config), &s->pooling));
+    bool whole = s->folder.model.reads_whole;
+    TRY(pooling_read(o->directory, whole ? POOLING_MEAN : POOLING_LAST, families_width(&s->folder.config),
+                     &s->pooling));
+    if (whole && s->pooling.refused[0]) return status_set(STATUS_INVALID, "%s", s->pooling.refused);
     s->measured.answers = s->folder.model.answers;
     if (s->measured.answers)
         snprintf(s->pooling.refused, sizeof s->pooling.refused,

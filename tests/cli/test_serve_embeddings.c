@@ -391,7 +391,7 @@ static void files_may_lack_the_head(void **state) {
         "\"max_position_embeddings\": 64, \"tie_word_embeddings\": true}\n";
     static vector named[TEXTS], bare[TEXTS];
     int64_t tokens;
-    command_shell("mkdir -p kin");
+    command_shell("rm -rf bare; mkdir -p kin");
     scratch_write("kin/config.json", config, sizeof config - 1);
     command_expect(0, "train kin --data text --context 64 --batch 2 --steps 1 --out llama --quiet");
     serving_start_model("llama", "");
@@ -407,6 +407,92 @@ static void files_may_lack_the_head(void **state) {
     assert_near(named, bare, 0, "without a prefix");
 }
 
+/* ---- encoders ---- */
+
+static const char encoder_forms[] =
+    "\"input\": [\"the fox\", \"a\", \"the quick brown fox and so on and so on and on\", \"the fox\"]";
+
+/* Vectors of a folder, with these options. */
+static void ask_encoder(const char *model, const char *options, vector out[TEXTS]) {
+    int64_t tokens;
+    serving_start_model(model, options);
+    assert_int_equal(ask(encoder_forms, out, &tokens), 4);
+    assert_int_equal(tokens, 7 + 1 + 46 + 7);
+    assert_near(&out[0], &out[3], 0, "twice");
+    command_result r = serving_stop();
+    assert_int_equal(r.exit, 0);
+    command_free(&r);
+}
+
+/* It answers what is of vectors and of tokens, and says what it does not. */
+static void look_at_encoder(const vector *first) {
+    static vector own;
+    int64_t tokens;
+    serving_start_model("encoder", "");
+    assert_int_equal(ask("\"input\": \"the fox\", \"dimensions\": 5", &own, &tokens), 1);
+    assert_int_equal(width, 5);
+    assert_int_equal(ask("\"input\": [116,104,101,32,102,111,120]", &own, &tokens), 1);
+    assert_near(first, &own, 0, "alone");
+    static const char *const paths[] = { "/v1/completions", "/v1/chat/completions" };
+    for (int i = 0; i < 2; i++) {
+        int code = serving_post(paths[i], "{\"prompt\": \"a\"}", answer);
+        if (code != 400 || !strstr(answer, "the model is an encoder, and writes no text"))
+            fail_msg("%s", answer);
+    }
+    assert_int_equal(serving_post("/tokenize", "{\"prompt\": \"abc\"}", answer), 200);
+    assert_non_null(strstr(answer, "[97,98,99]"));
+    assert_int_equal(serving_post("/detokenize", "{\"tokens\": [97]}", answer), 200);
+    static const char *const pages[] = { "/health", "/ready", "/v1/models", "/metrics", "/plan" };
+    for (int i = 0; i < 5; i++) assert_int_equal(serving_get(pages[i], answer), 200);
+    assert_non_null(strstr(answer, "\"pooling\": \"mean\""));
+    assert_non_null(strstr(answer, "\"normalized\": true"));
+    refused("\"input\": \"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"",
+            "it has 65 tokens, and a text here has 64 at most", "input");
+    command_result r = serving_stop();
+    command_free(&r);
+}
+
+/* A folder of BERT's gives vectors, with the bits that they have alone, however many rows a step has and
+ * whatever its files are called by. */
+static void encoders_give_vectors(void **state) {
+    (void)state;
+    if (left_out) return;
+    static const char config[] =
+        "{\"model_type\": \"bert\", \"vocab_size\": 257, \"hidden_size\": 32, \"num_hidden_layers\": 2, "
+        "\"num_attention_heads\": 4, \"intermediate_size\": 48, \"max_position_embeddings\": 64, "
+        "\"type_vocab_size\": 2}\n";
+    static const char *const options[] = { "--max-num-seqs 2 --max-num-batched-tokens 3",
+                                           "--kv-cache-dtype f32",
+                                           "--admission expected --speculate 3 --max-model-len 46" };
+    static vector one[TEXTS], other[TEXTS];
+    command_shell("rm -rf bare; mkdir -p bert");
+    scratch_write("bert/config.json", config, sizeof config - 1);
+    command_expect(0, "train bert --data text --context 64 --batch 2 --steps 1 --out encoder --quiet");
+    ask_encoder("encoder", "", one);
+    assert_int_equal(width, 32);
+    look_at_encoder(one);
+    for (int i = 0; i < 3; i++) {
+        ask_encoder("encoder", options[i], other);
+        for (int k = 0; k < 4; k++) assert_near(&one[k], &other[k], 0, options[i]);
+    }
+    command_shell("cp -r encoder bare && LC_ALL=C sed -i 's/\"bert\\./     \"/g' bare/model.safetensors");
+    command_shell("! LC_ALL=C grep -q '\"bert\\.' bare/model.safetensors && mkdir bare/1_Pooling");
+    ask_encoder("bare", "", other);
+    for (int k = 0; k < 4; k++) assert_near(&one[k], &other[k], 0, "without a prefix");
+    command_shell("echo '{\"pooling_mode_cls_token\": true}' >bare/1_Pooling/config.json");
+    ask_encoder("bare", "", other);
+    assert_true(memcmp(one, other, sizeof one) != 0);
+    command_shell("echo '{\"pooling_mode_max_tokens\": true}' >bare/1_Pooling/config.json");
+    command_result r = command_run("serve bare --port 0 --dry-run");
+    assert_int_equal(r.exit, 2);
+    assert_non_null(strstr(r.err, "pooling_mode_max_tokens"));
+    command_free(&r);
+    r = command_run("generate encoder --prompt a");
+    assert_int_equal(r.exit, 2);
+    assert_non_null(strstr(r.err, "can't continue a text"));
+    command_free(&r);
+}
+
 static int make(void **state) { return serving_make_model(state, 5, &left_out); }
 
 int main(void) {
@@ -414,6 +500,7 @@ int main(void) {
         cmocka_unit_test(pooling_is_the_folders), cmocka_unit_test(forms_say_the_same),
         cmocka_unit_test(vectors_are_cut),        cmocka_unit_test(what_makes_no_sense_is_refused),
         cmocka_unit_test(vectors_are_planned),    cmocka_unit_test(files_may_lack_the_head),
+        cmocka_unit_test(encoders_give_vectors),
     };
     return cmocka_run_group_tests(tests, make, scratch_close);
 }

@@ -65,7 +65,7 @@ status open_folder_of(const char *name, const model_config *c, int64_t spoilt, m
     return model_folder_open(name, NULL, DTYPE_NONE, UINT64_MAX, out);
 }
 
-status open_windowed(const char *name, int64_t window, model_folder *out) {
+status open_configured(const char *name, const char *config, model_folder *out) {
     char path[64];
     model_config c;
     model m;
@@ -74,18 +74,23 @@ status open_windowed(const char *name, int64_t window, model_folder *out) {
     if (mkdir(name, 0755) != 0) return status_set(STATUS_FAILED, "no folder %s", name);
     FILE *f = fopen(path, "w");
     assert_non_null(f);
-    fprintf(f,
-            "{\"model_type\": \"mistral\", \"hidden_size\": %d, \"num_attention_heads\": 2, "
-            "\"num_key_value_heads\": 1, \"num_hidden_layers\": 2, \"intermediate_size\": 32, "
-            "\"vocab_size\": %d, "
-            "\"max_position_embeddings\": %d, \"sliding_window\": %lld}",
-            WIDTH, VOCABULARY, CONTEXT, (long long)window);
+    fputs(config, f);
     fclose(f);
     TRY(model_config_read(path, &c, &notes));
     text_close(&notes);
     families_model(&c, name, &m);
     TRY(write_weights(name, &m, NEVER));
     return model_folder_open(name, NULL, DTYPE_NONE, UINT64_MAX, out);
+}
+
+status open_windowed(const char *name, int64_t window, model_folder *out) {
+    char config[512];
+    snprintf(config, sizeof config,
+             "{\"model_type\": \"mistral\", \"hidden_size\": %d, \"num_attention_heads\": 2, "
+             "\"num_key_value_heads\": 1, \"num_hidden_layers\": 2, \"intermediate_size\": 32, "
+             "\"vocab_size\": %d, \"max_position_embeddings\": %d, \"sliding_window\": %lld}",
+             WIDTH, VOCABULARY, CONTEXT, (long long)window);
+    return open_configured(name, config, out);
 }
 
 /* ---- texts ---- */

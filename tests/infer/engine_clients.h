@@ -11,6 +11,8 @@ extern model_folder folder; /* that texts are asked of alone; the test opens it 
  * all positions, so that it repeats itself), in folder `name`. */
 status open_folder(const char *name, int64_t spoilt, model_folder *out);
 
+/* One of this config.json, whose matrices have WIDTH or VOCABULARY rows and at most 72 columns. */
+status open_configured(const char *name, const char *config, model_folder *out);
 /* Another one, whose layers all see the last `window` positions alone. */
 status open_windowed(const char *name, int64_t window, model_folder *out);
 /* The same of another model of so many words, whose weights have few numbers each. */
