@@ -45,6 +45,13 @@ static void print_plan(output *out, const serve_plan *p) {
     uint64_t rest = all->peak_bytes - all->by_category[CATEGORY_WEIGHTS] - all->by_category[CATEGORY_CACHE] -
                     all->by_category[CATEGORY_RUNTIME];
     add_line(out, "a step", rest, remark);
+    int host = plan_host_pool(all); /* it holds what is not the engine's */
+    if (host != POOL_MEMORY) {
+        add_line(out, "runtime", all->by_category[CATEGORY_RUNTIME], "code, tables");
+        output_add(out, "In the host's memory: %s (%llu bytes)\n",
+                   units_bytes_text(plan_taken(all, host), size), (unsigned long long)plan_taken(all, host));
+        add_line(out, "copies", plan_allocated(all, host), "between it and the device");
+    }
     snprintf(remark, sizeof remark, "%lld that are written or wait: prompts, answers on their way",
              (long long)(s->texts + p->options->queue));
     add_line(out, "requests", h->queue, remark);
@@ -53,7 +60,7 @@ static void print_plan(output *out, const serve_plan *p) {
     add_line(out, "connections", h->connections + h->pages, remark);
     add_line(out, "text", h->reading + h->tokenizer + h->templates + h->answers + h->formats,
              "tokenizer, templates, schemas, reading and writing");
-    add_line(out, "runtime", all->by_category[CATEGORY_RUNTIME] - served, "code, threads, tables");
+    add_line(out, "runtime", all->pools[host].runtime_bytes - served, "code, threads, tables");
     output_flush(out);
 }
 

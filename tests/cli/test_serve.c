@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include <math.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -437,6 +438,42 @@ static void what_has_begun_is_finished(void **state) {
 
 /* ---- the plan ---- */
 
+/* MiB of the lines behind `head`, up to the next head or the end; and what the head itself says. */
+static double sum_of_lines(const char *all, const char *head, double *said) {
+    static const struct {
+        const char *name;
+        double mib;
+    } units[] = { { "bytes", 1.0 / (1 << 20) }, { "KiB", 1.0 / 1024 }, { "MiB", 1 }, { "GiB", 1024 } };
+    const char *at = strstr(all, head);
+    double sum = 0;
+    assert_non_null(at);
+    *said = atof(at + strlen(head));
+    while ((at = strchr(at, '\n')) && strncmp(at, "\n  ", 3) == 0) {
+        char *unit;
+        double x = strtod(at += strlen("\n  ") + 16, &unit);
+        for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+            if (strncmp(unit + 1, units[i].name, strlen(units[i].name)) == 0) sum += x * units[i].mib;
+    }
+    return sum;
+}
+
+/* Here, and where a GPU has a memory of its own: the lines are what their heads say. */
+static void lines_add_up(void **state) {
+    (void)state;
+    if (left_out) return;
+    double said, sum;
+    command_result r = command_run("serve model --dry-run --threads 1");
+    sum = sum_of_lines(r.err, "Planned: ", &said);
+    if (fabs(sum - said) > 0.5) fail_msg("%g and %g: %s", sum, said, r.err);
+    command_free(&r);
+    r = command_run("serve model --dry-run --threads 1 --gpu h200");
+    sum = sum_of_lines(r.err, "Planned: ", &said);
+    if (fabs(sum - said) > 0.5) fail_msg("%g and %g: %s", sum, said, r.err);
+    sum = sum_of_lines(r.err, "In the host's memory: ", &said);
+    if (fabs(sum - said) > 0.5) fail_msg("%g and %g: %s", sum, said, r.err);
+    command_free(&r);
+}
+
 static void plans_are_kept(void **state) {
     (void)state;
     if (left_out) return;
@@ -576,6 +613,7 @@ int main(void) {
         cmocka_unit_test(beginnings_are_told),
         cmocka_unit_test(damage_ends_one_answer),
         cmocka_unit_test(what_has_begun_is_finished),
+        cmocka_unit_test(lines_add_up),
         cmocka_unit_test(plans_are_kept),
         cmocka_unit_test(adapters_are_chosen_by_name),
         cmocka_unit_test(adapters_are_served_together),
