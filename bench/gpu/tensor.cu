@@ -116,6 +116,43 @@ static void check_instructions(dtype type) {
         }
 }
 
+enum { CODES = 32 };
+
+/* d = 1, 2, 3, 4 + a b of 16 x 32 by 32 x 8 codes by one warp; b lies column by column. */
+__global__ void one_product_of_codes(const int8_t *a, const int8_t *b, int32_t *d) {
+#if GPU_HAS_MMA
+    int g = (int)threadIdx.x / 4, t = (int)threadIdx.x % 4;
+    const uint32_t *of_a = (const uint32_t *)a, *of_b = (const uint32_t *)b; /* by fours */
+    uint32_t x[4], y[2];
+    int32_t sum[4] = { 1, 2, 3, 4 };
+    for (int k = 0; k < 4; k++) x[k] = of_a[(g + k % 2 * 8) * (CODES / 4) + t + k / 2 * 4];
+    for (int k = 0; k < 2; k++) y[k] = of_b[g * (CODES / 4) + t + k * 4];
+    gpu_mma_codes(sum, x, y);
+    for (int k = 0; k < 4; k++) d[(g + k / 2 * 8) * 8 + 2 * t + k % 2] = sum[k] - (k + 1);
+#endif
+}
+
+static void check_codes() {
+    alignas(4) int8_t a[EDGE * CODES], b[8 * CODES];
+    int32_t d[EDGE * 8];
+    for (int8_t &x : a) x = (int8_t)(draw() % 256);
+    for (int8_t &x : b) x = (int8_t)(draw() % 256);
+    taken = 0;
+    int8_t *at_a = (int8_t *)take(sizeof a), *at_b = (int8_t *)take(sizeof b);
+    int32_t *at_d = (int32_t *)take(sizeof d);
+    gpu->put(gpu, at_a, a, sizeof a), gpu->put(gpu, at_b, b, sizeof b);
+    gpu->begin(gpu);
+    GPU_LAUNCH((one_product_of_codes), 1, 32, 0, at_a, at_b, at_d);
+    gpu->end(gpu);
+    gpu->get(gpu, d, at_d, sizeof d);
+    for (int i = 0; i < EDGE; i++)
+        for (int j = 0; j < 8; j++) {
+            int32_t sum = 0;
+            for (int k = 0; k < CODES; k++) sum += a[i * CODES + k] * b[j * CODES + k];
+            if (sum != d[i * 8 + j]) say_wrong("mma of 16 x 32 by 32 x 8", "codes of 8 bits");
+        }
+}
+
 /* Thread (offset, count): eight numbers from that offset on, and a copy of so many. */
 __global__ void some_eights(const uint16_t *x, uint16_t *y) {
 #if GPU_HAS_MMA
@@ -377,6 +414,7 @@ int main(int count, char **arguments) {
     check_instructions<gpu_bf16, false, false>(DTYPE_BF16),
         check_instructions<gpu_bf16, true, true>(DTYPE_BF16);
     check_instructions<gpu_f16, false, true>(DTYPE_F16), check_instructions<gpu_f16, true, false>(DTYPE_F16);
+    check_codes();
     check_eights();
     if (wrong) printf("tensor cores: instructions are wrong\n");
     check_tiles();

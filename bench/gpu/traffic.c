@@ -1,6 +1,7 @@
 /* What kernels for GPUs ask memory for, as the emulation sees it (device/cuda/emulate_watch.h), on the shapes
- * of whole training steps: bench-gpu-traffic [OP]. Prints the tables of bench/results/gpu_traffic.md, a line
- * for the first call of each kernel with other types or other operands:
+ * of whole training steps: bench-gpu-traffic [OP [tensor-cores]], the latter where kernels that are asked for
+ * by this name are to be taken. Prints the tables of bench/results/gpu_traffic.md, a line for the first call
+ * of each kernel with other types or other operands:
  *
  *   asked      bytes that threads ask for, per byte of operands that the call reads or writes
  *   sectors    bytes of the sectors of 32 that the requests of warps touch, per byte asked for
@@ -12,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/instructions.h"
 #include "base/philox.h"
 #include "base/threads.h"
 #include "base/units.h"
@@ -210,6 +212,7 @@ int main(int argc, char **argv) {
     char folder[] = "/tmp/snug-traffic-XXXXXX";
     if (!mkdtemp(folder) || chdir(folder) != 0) return perror(folder), 1;
     threads_set(1);
+    if (argc > 2) require(instructions_pin(argv[2]));
     for (size_t r = 0; r < sizeof runs / sizeof *runs; r++) run_step(r, argc > 1 ? argv[1] : NULL);
     remove("config.json");
     return chdir("/") != 0 || rmdir(folder) != 0;

@@ -42,7 +42,8 @@ if [ -z "$build" ]; then
     build=build-gpu
     cmake -S . -B $build -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSNUG_TESTS=OFF -DSNUG_CUDA=ON \
         -DSNUG_CUDA_ARCHITECTURES=native >$build.log 2>&1 &&
-        cmake --build $build -j "$(nproc)" --target snug-cli bench-gpu-kernels bench-gpu-tensor >>$build.log 2>&1 ||
+        cmake --build $build -j "$(nproc)" --target snug-cli bench-gpu-kernels bench-gpu-tensor \
+        bench-gpu-attention >>$build.log 2>&1 ||
         { tail -20 $build.log; echo "the build failed: $build.log" >&2; exit 2; }
 fi
 build=$(cd "$build" && pwd) || exit 2
@@ -186,18 +187,26 @@ say
 say '```'
 "$build/bench-gpu-tensor" "$device" $([ "$device" = cuda ] && echo seconds) | tee -a "$result"
 tensor=${PIPESTATUS[0]} # 2: this GPU has none
+say
+"$build/bench-gpu-attention" "$device" $([ "$device" = cuda ] && echo seconds) | tee -a "$result"
+heads=${PIPESTATUS[0]}
 say '```'
+case $heads in 0 | 2) ;; *) failed=1 ;; esac
 case $tensor in 0 | 2) ;; *) failed=1 ;; esac
 if [ "$tensor" -eq 0 ]; then
-    rm -rf "$folder/here" "$folder/there"
-    mixed=(--precision mixed-bf16 --attention plain --micro-batch 4)
-    train cpu here "$folder/gpt2.json" "${mixed[@]}" &&
-        products=tensor-cores train "$device" there "$folder/gpt2.json" "${mixed[@]}" &&
-        apart=$(losses_apart "$folder/here.json" "$folder/there.json") ||
-        { say "a run failed: $(tail -1 "$folder/here.log" "$folder/there.log")"; failed=1; }
-    say
-    say "gpt2, mixed bf16: the losses of $steps steps are apart from the CPU's by ${apart:-?} of their size at most."
-    case ${apart:-?} in *above* | '?') failed=1 ;; esac
+    for attention in plain flash; do
+        rm -rf "$folder/here" "$folder/there"
+        mixed=(--precision mixed-bf16 --attention $attention --micro-batch 4)
+        apart=
+        train cpu here "$folder/gpt2.json" "${mixed[@]}" &&
+            products=tensor-cores train "$device" there "$folder/gpt2.json" "${mixed[@]}" &&
+            apart=$(losses_apart "$folder/here.json" "$folder/there.json") ||
+            { say "a run failed: $(tail -1 "$folder/here.log" "$folder/there.log")"; failed=1; }
+        say
+        say "gpt2, mixed bf16, $attention attention: the losses of $steps steps are apart from the CPU's by" \
+            "${apart:-?} of their size at most."
+        case ${apart:-?} in *above* | '?') failed=1 ;; esac
+    done
 fi
 
 say

@@ -37,6 +37,23 @@ void multiply(registers *const (&of)[LANES], float (*wide)(uint16_t)) {
     }
 }
 
+struct code_registers {
+    int32_t *d;
+    const uint32_t *a, *b;
+};
+
+int32_t code_of(uint32_t x, int i) { return (int8_t)(x >> 8 * (i & 3)); }
+
+void multiply_codes(code_registers *const (&of)[LANES]) {
+    enum { CODES = 2 * DEPTHS };
+    for (int r = 0; r < ROWS; r++)
+        for (int c = 0; c < COLUMNS; c++)
+            for (int k = 0; k < CODES; k++)
+                of[r % 8 * 4 + c / 2]->d[r / 8 * 2 + c % 2] +=
+                    code_of(of[r % 8 * 4 + k % 16 / 4]->a[r / 8 + k / 16 * 2], k) *
+                    code_of(of[c * 4 + k % 16 / 4]->b[k / 16], k);
+}
+
 /* Of the threads of the block that runs on this thread of the host. */
 struct copies {
     std::deque<copy> under_way;
@@ -58,6 +75,17 @@ void mma(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], float (*
         registers *of[LANES];
         for (int l = 0; l < LANES; l++) memcpy(&of[l], given + l * SLOT, sizeof of[l]);
         multiply(of, wide);
+    }
+    exchange(~0u, "", 1, at);
+}
+
+void mma_codes(int32_t (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], site at) {
+    code_registers own = { d, a, b }, *at_own = &own;
+    const unsigned char *given = exchange(~0u, &at_own, sizeof at_own, at);
+    if (here.lane == 0) {
+        code_registers *of[LANES];
+        for (int l = 0; l < LANES; l++) memcpy(&of[l], given + l * SLOT, sizeof of[l]);
+        multiply_codes(of);
     }
     exchange(~0u, "", 1, at);
 }

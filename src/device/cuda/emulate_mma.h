@@ -11,6 +11,9 @@ typedef uint16_t eight __attribute__((vector_size(16), may_alias));
 /* d += a b by a warp; `wide` are the numbers of 16 bits in f32. */
 void mma(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], float (*wide)(uint16_t), site at);
 
+/* The same of codes of 8 bits. */
+void mma_codes(int32_t (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], site at);
+
 /* A copy that this thread has begun, and that lands at a wait. */
 struct copy {
     eight *to;
@@ -28,6 +31,10 @@ inline void gpu_mma(gpu_bf16, float (&d)[4], const uint32_t (&a)[4], const uint3
 }
 inline void gpu_mma(gpu_f16, float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], EMULATE_SITE) {
     emulate::mma(d, a, b, half_from_f16, { "mma", file, line });
+}
+
+inline void gpu_mma_codes(int32_t (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], EMULATE_SITE) {
+    emulate::mma_codes(d, a, b, { "mma", file, line });
 }
 
 /* The number of the m-th matrix at this row and column, of rows as their lanes gave them. */

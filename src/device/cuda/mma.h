@@ -9,6 +9,7 @@
  *   a  rows g, g + 8, g, g + 8 at depths 2t, 2t, 2t + 8, 2t + 8
  *   b  column g at depths 2t, 2t + 8
  *   d  row g at columns 2t, 2t + 1, then row g + 8
+ * Of codes of 8 bits (m16n8k32) a register has four, at depths 4t .. 4t + 3 and 4t + 16 .. 4t + 19.
  *
  * The order of the sums within one mma is the hardware's; the twin adds in f64 and rounds once. So both have
  * the same bits only where every sum is exact. */
@@ -42,6 +43,14 @@ GPU_INLINE void gpu_mma(gpu_f16, float (&d)[4], const uint32_t (&a)[4], const ui
     GPU_MMA("f16");
 }
 #undef GPU_MMA
+
+/* Codes of 8 bits, four in a register, sums of 32 bits: exact in any order. */
+GPU_INLINE void gpu_mma_codes(int32_t (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+    asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 "
+                 "{%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};"
+                 : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
 
 GPU_INLINE unsigned gpu_shared_at(const void *p) { return (unsigned)__cvta_generic_to_shared(p); }
 

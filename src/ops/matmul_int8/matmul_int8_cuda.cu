@@ -1,10 +1,12 @@
 /* Product on codes of 8 bits. Floats become codes in scratch first, as words of four that follow each other
  * along the sum, [four][line]; stored codes are read where they lie. Then a block makes 64 x 64 sums, whose
- * integers are exact in any order; what is made of them has the CPU's order: tile after tile of the sum, then
- * bias and residual. */
+ * integers are exact in any order, on tensor cores too, where these are asked for; what is made of them has
+ * the CPU's order: tile after tile of the sum, then bias and residual. */
+#include "device/cuda/mma.h"
 #include "ops/cuda_rows.h"
 
 extern "C" {
+#include "base/instructions.h"
 #include "base/threads.h"
 #include "ops/matmul_int8/matmul_int8.h"
 }
@@ -230,6 +232,129 @@ __global__ void __launch_bounds__(GPU_BLOCK, 2)
         }
 }
 
+/* ---- the product on tensor cores ----
+ * The same sums, and so the same bits. A block's four warps have 32 x 32 of its 64 x 64 each; what it reads
+ * next waits in registers while it multiplies. */
+
+enum {
+    MATMUL_INT8_CORE_THREADS = 128,
+    MATMUL_INT8_CORE_LINE = MATMUL_INT8_LINES + 8, /* words from one four to the next: in other banks */
+    MATMUL_INT8_CORE_OPERAND = MATMUL_INT8_FOURS * MATMUL_INT8_CORE_LINE,
+    MATMUL_INT8_CORE_EACH = MATMUL_INT8_LINES * MATMUL_INT8_FOURS / MATMUL_INT8_CORE_THREADS,
+    MATMUL_INT8_CORE_DOWN = 2,
+    MATMUL_INT8_CORE_ACROSS = 4 /* fragments of a warp */
+};
+
+template <class O>
+GPU_INLINE void matmul_int8_read(uint32_t (&words)[MATMUL_INT8_CORE_EACH], const O &o, int64_t line,
+                                 int64_t lines, int64_t four, int64_t fours) {
+    int l = (int)threadIdx.x % MATMUL_INT8_LINES, f = (int)threadIdx.x / MATMUL_INT8_LINES;
+#pragma unroll
+    for (int i = 0; i < MATMUL_INT8_CORE_EACH; i++, f += MATMUL_INT8_CORE_THREADS / MATMUL_INT8_LINES)
+        words[i] = line + l < lines && four + f < fours ? o.four(line + l, four + f) : 0;
+}
+GPU_INLINE void matmul_int8_put(uint32_t *to, const uint32_t (&words)[MATMUL_INT8_CORE_EACH]) {
+    int l = (int)threadIdx.x % MATMUL_INT8_LINES, f = (int)threadIdx.x / MATMUL_INT8_LINES;
+#pragma unroll
+    for (int i = 0; i < MATMUL_INT8_CORE_EACH; i++, f += MATMUL_INT8_CORE_THREADS / MATMUL_INT8_LINES)
+        to[f * MATMUL_INT8_CORE_LINE + l] = words[i];
+}
+
+typedef int32_t matmul_int8_core_sums[MATMUL_INT8_CORE_DOWN][MATMUL_INT8_CORE_ACROSS][4];
+typedef float matmul_int8_core_floats[MATMUL_INT8_CORE_DOWN][MATMUL_INT8_CORE_ACROSS][4];
+
+/* f(i, j, k, row, column) for each sum of a thread. */
+template <class F>
+GPU_INLINE void matmul_int8_each(const F &f) {
+    int lane = cuda_lane(), warp = (int)threadIdx.x / GPU_WARP;
+    int row = warp / 2 * 16 * MATMUL_INT8_CORE_DOWN + lane / 4,
+        column = warp % 2 * 8 * MATMUL_INT8_CORE_ACROSS + lane % 4 * 2;
+#pragma unroll
+    for (int i = 0; i < MATMUL_INT8_CORE_DOWN; i++)
+#pragma unroll
+        for (int j = 0; j < MATMUL_INT8_CORE_ACROSS; j++)
+#pragma unroll
+            for (int k = 0; k < 4; k++) f(i, j, k, row + i * 16 + k / 2 * 8, column + j * 8 + k % 2);
+}
+
+/* A step's words onto the sums: eight fours of both, from the warp's lines, by an mma. */
+GPU_INLINE void matmul_int8_core_multiply(matmul_int8_core_sums &sum, const uint32_t *a, const uint32_t *b) {
+    int lane = cuda_lane(), warp = (int)threadIdx.x / GPU_WARP;
+    a += lane % 4 * MATMUL_INT8_CORE_LINE + warp / 2 * 16 * MATMUL_INT8_CORE_DOWN + lane / 4;
+    b += lane % 4 * MATMUL_INT8_CORE_LINE + warp % 2 * 8 * MATMUL_INT8_CORE_ACROSS + lane / 4;
+#pragma unroll
+    for (int f = 0; f < MATMUL_INT8_FOURS * MATMUL_INT8_CORE_LINE; f += 8 * MATMUL_INT8_CORE_LINE) {
+        enum { HALF = 4 * MATMUL_INT8_CORE_LINE };
+        uint32_t of_a[MATMUL_INT8_CORE_DOWN][4];
+#pragma unroll
+        for (int i = 0; i < MATMUL_INT8_CORE_DOWN; i++)
+#pragma unroll
+            for (int k = 0; k < 4; k++) of_a[i][k] = a[f + k / 2 * HALF + i * 16 + k % 2 * 8];
+#pragma unroll
+        for (int j = 0; j < MATMUL_INT8_CORE_ACROSS; j++) {
+            uint32_t of_b[2] = { b[f + j * 8], b[f + HALF + j * 8] };
+#pragma unroll
+            for (int i = 0; i < MATMUL_INT8_CORE_DOWN; i++) gpu_mma_codes(sum[i][j], of_a[i], of_b);
+        }
+    }
+}
+
+template <class B>
+GPU_INLINE void matmul_int8_core_add(matmul_int8_core_floats &x, matmul_int8_core_sums &sum,
+                                     const matmul_int8_made &a, const B &b, const matmul_int8_extent &n,
+                                     const int64_t at[4]) {
+    int64_t row = at[0], column = at[1], tile = at[2];
+    bool begins = at[3] != 0;
+    matmul_int8_each([&](int i, int j, int k, int r, int c) {
+        if (row + r < n.rows && column + c < n.columns) {
+            float more = (float)sum[i][j][k] * (a.scale(row + r, tile) * b.scale(column + c, tile));
+            x[i][j][k] = begins ? more : x[i][j][k] + more;
+        }
+        sum[i][j][k] = 0;
+    });
+}
+
+template <class B>
+__global__ void __launch_bounds__(MATMUL_INT8_CORE_THREADS, 3)
+    matmul_int8_core_kernel(matmul_int8_made a, B b, matmul_int8_end e, matmul_int8_extent n) {
+#if GPU_HAS_MMA
+    GPU_SHARED(uint32_t, of_a); /* (four, line) */
+    uint32_t *of_b = of_a + MATMUL_INT8_CORE_OPERAND;
+    int64_t row = (int64_t)blockIdx.y * MATMUL_INT8_LINES, column = (int64_t)blockIdx.x * MATMUL_INT8_LINES;
+    int64_t fours = (n.depth + 3) / 4;
+    matmul_int8_core_floats x;
+    matmul_int8_core_sums sum;
+    matmul_int8_each([&](int i, int j, int k, int r, int c) {
+        bool inside = row + r < n.rows && column + c < n.columns;
+        int64_t at = (row + r) * n.columns + column + c;
+        x[i][j][k] = inside && e.accumulator.data ? e.accumulator.get(at) + 0.0f : 0.0f;
+        sum[i][j][k] = 0;
+    });
+    uint32_t next_a[MATMUL_INT8_CORE_EACH], next_b[MATMUL_INT8_CORE_EACH];
+    matmul_int8_read(next_a, a, row, n.rows, 0, fours),
+        matmul_int8_read(next_b, b, column, n.columns, 0, fours);
+#pragma unroll 1
+    for (int64_t f = 0; f < fours; f += MATMUL_INT8_FOURS) {
+        matmul_int8_put(of_a, next_a), matmul_int8_put(of_b, next_b);
+        __syncthreads();
+        matmul_int8_read(next_a, a, row, n.rows, f + MATMUL_INT8_FOURS, fours);
+        matmul_int8_read(next_b, b, column, n.columns, f + MATMUL_INT8_FOURS, fours);
+        matmul_int8_core_multiply(sum, of_a, of_b);
+        __syncthreads();
+        int64_t done = 4 * (f + MATMUL_INT8_FOURS), tile = 4 * f / n.tile;
+        if (done % n.tile && done < n.depth) continue;
+        int64_t at[4] = { row, column, tile, !e.accumulator.data && tile == 0 };
+        matmul_int8_core_add(x, sum, a, b, n, at);
+    }
+    matmul_int8_each([&](int i, int j, int k, int r, int c) {
+        if (row + r >= n.rows || column + c >= n.columns) return;
+        int64_t at = (row + r) * n.columns + column + c;
+        float y = e.bias.data ? e.bias.get(column + c) + x[i][j][k] : x[i][j][k];
+        e.y.set(at, e.residual.data ? e.residual.get(at) + y : y);
+    });
+#endif
+}
+
 /* ---- the call ---- */
 
 struct matmul_int8_job {
@@ -282,17 +407,22 @@ static matmul_int8_job matmul_int8_job_of(const op_call *c) {
     return j;
 }
 
-template <class B>
+template <bool CORES, class B>
 static void matmul_int8_multiply(const op_call *c, const matmul_int8_job &j, const B &b) {
     matmul_int8_made a = { j.a.words, j.a.scales, j.a.lines };
     matmul_int8_end e = { cuda_in(c, MATMUL_INT8_BIAS), cuda_in(c, MATMUL_INT8_RESIDUAL),
                           cuda_in(c, MATMUL_INT8_ACCUMULATOR), cuda_out(c, 0) };
-    if (j.n.rows > 0 && j.n.columns > 0)
-        GPU_LAUNCH((matmul_int8_kernel<B>),
-                   dim3(gpu_blocks(j.n.columns, MATMUL_INT8_LINES), gpu_blocks(j.n.rows, MATMUL_INT8_LINES)),
-                   GPU_BLOCK, 2 * MATMUL_INT8_LINES * MATMUL_INT8_FOURS * sizeof(uint32_t), a, b, e, j.n);
+    dim3 blocks(gpu_blocks(j.n.columns, MATMUL_INT8_LINES), gpu_blocks(j.n.rows, MATMUL_INT8_LINES));
+    if (j.n.rows <= 0 || j.n.columns <= 0) return;
+    if (CORES)
+        GPU_LAUNCH((matmul_int8_core_kernel<B>), blocks, MATMUL_INT8_CORE_THREADS,
+                   2 * MATMUL_INT8_CORE_OPERAND * sizeof(uint32_t), a, b, e, j.n);
+    else
+        GPU_LAUNCH((matmul_int8_kernel<B>), blocks, GPU_BLOCK,
+                   2 * MATMUL_INT8_LINES * MATMUL_INT8_FOURS * sizeof(uint32_t), a, b, e, j.n);
 }
 
+template <bool CORES>
 static void run(const op_call *c) {
     const matmul_int8_attributes *t = (const matmul_int8_attributes *)c->attributes;
     const op_arg *b = op_in(c, MATMUL_INT8_B), *scales = op_in(c, MATMUL_INT8_SCALES);
@@ -301,15 +431,20 @@ static void run(const op_call *c) {
     if (b->dtype != DTYPE_I8) {
         matmul_int8_made made = { j.b.words, j.b.scales, j.b.lines };
         matmul_int8_encode(j.b);
-        matmul_int8_multiply(c, j, made);
+        matmul_int8_multiply<CORES>(c, j, made);
         return;
     }
     int64_t wide = shape_last(&b->shape);
     matmul_int8_stored stored = { (const int8_t *)b->data, t->folded ? NULL : (const float *)scales->data,
                                   t->tb ? wide : 1, t->tb ? 1 : wide, j.n.depth };
-    matmul_int8_multiply(c, j, stored);
+    matmul_int8_multiply<CORES>(c, j, stored);
 }
 
 static uint64_t scratch(const op_call *c, int) { return matmul_int8_job_of(c).bytes; }
 
-CUDA_KERNELS(matmul_int8_cuda, { "matmul_int8_cuda_dot", cuda_accepts, scratch, run });
+static bool accepts_cores(const op_call *c) {
+    return c->capability >= GPU_MMA_LEAST && instructions_tensor() && cuda_accepts(c);
+}
+
+CUDA_KERNELS(matmul_int8_cuda, { "matmul_int8_cuda_cores", accepts_cores, scratch, run<true> },
+             { "matmul_int8_cuda_dot", cuda_accepts, scratch, run<false> });
