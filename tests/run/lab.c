@@ -174,6 +174,7 @@ compose_choice lab_choose_randomly(const lab *l, uint32_t *random, pass_class al
         compose_what_can_be(l, &c, (pass_stage)stage, &g);
         for (int i = 0; pass_table[i]; i++) {
             if ((int)pass_table[i]->stage != stage) continue;
+            if (strcmp(pass_table[i]->name, "sharding") == 0) continue; /* there is one process */
             pass_setting usable[64];
             pass_without without = PASS_OPTIONAL;
             uint32_t count = list_settings(&g, &context, i, allowed, usable, 64, &without);
