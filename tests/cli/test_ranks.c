@@ -148,6 +148,27 @@ static void the_bits_of_one_process(void **state) {
         "tiny/config.json --steps 4 --batch 12 --unit 3 --optimizer adafactor --eval-every 2 --exact");
 }
 
+/* At the least budget that is planned for so many, each keeps to it; with less it is refused. */
+static void least_budgets(void **state) {
+    (void)state;
+    static const char *const of =
+        "char-small --batch 8 --unit 2 --threads 1 --exact --eval-samples 2 --data text";
+    char line[600];
+    if (left_out()) return;
+    for (int ranks = 2; ranks <= 4; ranks *= 2) {
+        snprintf(line, sizeof line, "plan %s --json --quiet --ranks %d", of, ranks);
+        unsigned long long least = command_least_budget(line);
+        command_shell("rm -rf several");
+        snprintf(line, sizeof line, "train %s --out several --steps 2 --quiet --memory %llu", of, least);
+        if (start(ranks, line)) fail_msg("%d ranks in %llu bytes: %s", ranks, least, said());
+        kept_to_plans("several", ranks);
+        snprintf(line, sizeof line, "train %s --out none --steps 2 --quiet --memory %llu", of,
+                 least - (1 << 16));
+        int code = start(ranks, line);
+        if (code != 3) fail_msg("%d ranks in less: exit %d: %s", ranks, code, said());
+    }
+}
+
 /* ---- a run's life ---- */
 
 static const char *const usual =
@@ -217,6 +238,8 @@ static void one_sentence(void **state) {
     refused(2, "train tiny --data text --out no --batch 8 --unit 2 --sharding weights", 2, "don't exist yet");
     refused(2, "train tiny --data text --out no --batch 8 --unit 2 --sharding off", 2, "--sharding off");
     refused(2, "train tiny --data text --eval-only --batch 8 --unit 2", 2, "--eval-only is of one process");
+    refused(2, "train char-small --data text --out no --batch 8 --unit 2 --offload gradients --offload-to .",
+            2, "gradients of several ranks travel");
     refused(2, "plan tiny --batch 8 --unit 2", 2, "mpirun started 2 processes, and plan is of one");
     assert_int_not_equal(access("no", F_OK), 0);
 }
@@ -268,11 +291,9 @@ static void plans_for_ranks(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_bits_of_one_process),
-        cmocka_unit_test(other_ranks_go_on),
-        cmocka_unit_test(one_sentence),
-        cmocka_unit_test(launchers_without_mpi),
-        cmocka_unit_test(plans_for_ranks),
+        cmocka_unit_test(the_bits_of_one_process), cmocka_unit_test(least_budgets),
+        cmocka_unit_test(other_ranks_go_on),       cmocka_unit_test(one_sentence),
+        cmocka_unit_test(launchers_without_mpi),   cmocka_unit_test(plans_for_ranks),
         cmocka_unit_test(one_is_killed),
     };
     return cmocka_run_group_tests(tests, make_files, scratch_close);

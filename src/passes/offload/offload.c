@@ -98,7 +98,8 @@ static uint32_t settings(const graph *g, const pass_context *c, pass_setting *ou
                                    OPTIMIZER | MASTER,
                                    OPTIMIZER | MASTER | GRADIENTS | ACTIVATIONS };
     int what = (any_state(g) ? OPTIMIZER : 0) | (waiting_any(g, takes) ? ACTIVATIONS : 0) |
-               (offload_any_master(g) ? MASTER : 0) | (offload_any_gradient(g) ? GRADIENTS : 0);
+               (offload_any_master(g) ? MASTER : 0) |
+               (c->ranks < 2 && offload_any_gradient(g) ? GRADIENTS : 0); /* ranks read them whole */
     for (size_t i = 0; i < sizeof offered / sizeof *offered && count < room; i++)
         if ((offered[i] & what) == offered[i]) set(offered[i], &out[count++]);
     return count;
@@ -123,6 +124,11 @@ static status check(const graph *g, const pass_setting *s, const pass_context *c
                 : "--offload %s: there are no master weights, since products read the weights "
                   "themselves; say --precision mixed-bf16 as well, or leave master out",
             s->text);
+    if (c->training && s->value[0] & GRADIENTS && c->ranks > 1)
+        return status_set(STATUS_INVALID,
+                          "--offload %s: gradients of several ranks travel between them from memory to "
+                          "memory; leave gradients out",
+                          s->text);
     if (c->training && s->value[0] & GRADIENTS && !offload_any_gradient(g))
         return status_set(STATUS_INVALID,
                           "--offload %s: no gradient of this model has 4,096 numbers or more; leave "
