@@ -42,8 +42,8 @@ typedef struct {
 
 /* Values of a program that the host writes and reads. */
 typedef struct {
-    exec_value tokens, position, text, slot, table, wanted, sources, source_last, adapter, place, last, logits,
-        hidden;
+    exec_value tokens, position, text, slot, table, wanted, sources, source_last, adapter, place, last,
+        logits, hidden;
 } engine_program;
 
 /* What is drawn from logits of the step. */

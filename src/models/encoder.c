@@ -197,9 +197,9 @@ static tensor_id attend_rows(builder *b, int64_t layer, const attention_inputs *
                              const attention_attributes *a) {
     int64_t width = b->c->channels;
     paged_layer parts = { .q = { .x = in->q, .width = width },
-                              .k = { .x = in->k, .width = width },
-                              .v = { .x = in->v, .width = width },
-                              .layer = layer };
+                          .k = { .x = in->k, .width = width },
+                          .v = { .x = in->v, .width = width },
+                          .layer = layer };
     return paged_attend_whole(b->g, &b->rows, b->paged, &parts, a);
 }
 

@@ -105,13 +105,12 @@ tensor_id paged_attend(graph *g, const paged_inputs *rows, const paged_sizes *si
 paged_whole paged_open_whole(graph *g, const model_run *run) {
     const paged_sizes *s = run->paged;
     shape rows = SHAPE(run->context);
-    return (paged_whole){
-        .place = model_input(g, "place", rows, DTYPE_I32),
-        .last = model_input(g, "last", rows, DTYPE_I32),
-        .rows = { .text = model_input(g, "text", rows, DTYPE_I32),
-                  .slot = model_input(g, "slot", rows, DTYPE_I32),
-                  .table = model_input(g, "table", SHAPE(s->texts, s->text_blocks), DTYPE_I32) }
-    };
+    return (paged_whole){ .place = model_input(g, "place", rows, DTYPE_I32),
+                          .last = model_input(g, "last", rows, DTYPE_I32),
+                          .rows = { .text = model_input(g, "text", rows, DTYPE_I32),
+                                    .slot = model_input(g, "slot", rows, DTYPE_I32),
+                                    .table = model_input(g, "table", SHAPE(s->texts, s->text_blocks),
+                                                         DTYPE_I32) } };
 }
 
 tensor_id paged_attend_whole(graph *g, paged_whole *w, const paged_sizes *sizes, const paged_layer *in,
