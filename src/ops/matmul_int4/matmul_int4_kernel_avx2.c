@@ -1,4 +1,5 @@
-/* A panel with AVX2, whose products of bytes are added up in 16 bits, which hold those of a group. */
+/* A panel with AVX2, whose products of bytes are added up in 16 bits, which hold those of a group. Whatever
+ * has AVX2 widens f16 too. */
 #include "base/instructions.h"
 #include "ops/matmul_int4/matmul_int4_kernel.h"
 
@@ -21,9 +22,7 @@ TARGET static INLINE __m256i total(const __m256i *low, const __m256i *high, cons
 
 #include "ops/matmul_int4/matmul_int4_256.h"
 
-static bool available(void) {
-    return instructions_usable(INSTRUCTIONS_AVX2) && __builtin_cpu_supports("f16c");
-}
+static bool available(void) { return instructions_usable(INSTRUCTIONS_AVX2); }
 
 const matmul_int4_kernel matmul_int4_kernel_avx2 = { .name = "avx2", .available = available, .block = block };
 #endif

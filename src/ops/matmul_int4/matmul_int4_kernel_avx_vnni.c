@@ -21,9 +21,7 @@ TARGET static INLINE __m256i total(const __m256i *low, const __m256i *high, cons
 
 #include "ops/matmul_int4/matmul_int4_256.h"
 
-static bool available(void) {
-    return instructions_usable(INSTRUCTIONS_AVX_VNNI) && __builtin_cpu_supports("f16c");
-}
+static bool available(void) { return instructions_usable(INSTRUCTIONS_AVX_VNNI); }
 
 const matmul_int4_kernel matmul_int4_kernel_avx_vnni = { .name = "avx-vnni",
                                                          .available = available,
