@@ -47,6 +47,14 @@ static void draw_pins(search_request *q, uint32_t *random) {
     if (lab_random(random, 4) == 0) q->run.eval_batch = 1 + lab_random(random, 4);
 }
 
+/* Every third batch that can be halved is in units of its halves, or of single samples. */
+static void draw_unit(search_request *q, int index) {
+    compose_run *r = &q->run;
+    if (index % 3 || r->batch % 2) return;
+    r->unit = index % 2 ? 1 : r->batch / 2;
+    if (q->micro_batch && (q->micro_batch > r->unit || r->unit % q->micro_batch)) q->micro_batch = r->unit;
+}
+
 static void check_front(const search_front *f, int index) {
     for (uint32_t i = 1; i < f->count; i++)
         if (f->points[i].peak_bytes <= f->points[i - 1].peak_bytes ||
@@ -90,6 +98,7 @@ static void one_case(uint32_t *random, tally *t, int index) {
     lab_open(&l, &sizes);
     search_request q = { .run = l.run, .allowed = PASS_REASSOCIATING };
     draw_pins(&q, random);
+    draw_unit(&q, index);
     l.run = q.run;
     q.run.model = l.run.model = &l.model;
     search_front f;
