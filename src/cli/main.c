@@ -115,7 +115,7 @@ static status run(int count, char **arguments, cli_streams *streams) {
 
 /* Names that a sentence quotes may hold anything; no terminal obeys it, and elsewhere it stays one line. */
 static void say(void) {
-    if (started.rank) return;
+    if (started.rank && !comm_is_broken()) return;
     char sentence[1024];
     snprintf(sentence, sizeof sentence, "%s", status_message());
     utf8_clean(sentence);
@@ -140,6 +140,7 @@ static void hold_streams(void) {
 static void leave(status result) {
     if (result != STATUS_OK) signal(SIGTERM, SIG_IGN);
     if (result != STATUS_OK && started.rank && comm_world().world == 1) usleep(300000);
+    if (comm_is_broken()) comm_abort((int)result); /* whoever is waited for does not come */
     comm_close();
 }
 

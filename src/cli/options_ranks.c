@@ -26,5 +26,14 @@ const option options_ranks[] = {
       .high = 1 << 16,
       .help =
           "plan for so many processes that train together, with nobody there; --unit says what each has" },
+    { .name = "rank-timeout",
+      .hint = "SECONDS",
+      .kind = OPTION_INTEGER,
+      .group = GROUP_MEMORY,
+      .commands = COMMAND_TRAIN,
+      .offset = FIELD(run.rank_timeout),
+      .low = 1,
+      .high = 1 << 20,
+      .help = "of several processes: whoever waits longer for another names it and ends the run" },
     { 0 },
 };

@@ -18,6 +18,7 @@ static int64_t threads_of(const launch *l) {
 status ranks_begin(const launch *l, options *o) {
     if (l->world < 2) return STATUS_OK;
     TRY(comm_open(l));
+    comm_limit((double)o->run.rank_timeout);
     o->run.of_host = l->of_host;
     if (!o->run.threads) o->run.threads = threads_of(l);
     if (l->rank && o->run.rates == RATES_AUTO) o->run.rates = RATES_KNOWN; /* rank 0's are taken */

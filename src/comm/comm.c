@@ -23,9 +23,12 @@ static struct {
     char host[COMM_HOST_BYTES];
     char sentence[COMM_SENTENCE];
     atomic_bool failed; /* nothing is moved any more; `sentence` says why */
-} here = { .ranks = { 0, 1 } };
+    double limit;       /* seconds that others are waited for */
+} here = { .ranks = { 0, 1 }, .limit = 1e9 };
 
 comm_ranks comm_world(void) { return here.ranks; }
+
+void comm_limit(double seconds) { here.limit = seconds; }
 
 /* ---- moving, on the thread ---- */
 
@@ -54,7 +57,7 @@ static void move(const comm_order *o) {
         if (here.pairs) here.pairs[r] = p;
     }
     if (!here.module || atomic_load(&here.failed)) return;
-    if (here.module->swap(here.pairs, here.sentence)) atomic_store(&here.failed, true);
+    if (here.module->swap(here.pairs, here.limit, here.sentence)) atomic_store(&here.failed, true);
 }
 
 static void handle(void *context, const void *item, bool more) {
@@ -84,8 +87,10 @@ void comm_wait(const void *to) {
     assert(!here.module && "nothing is on its way to that place");
 }
 
+bool comm_is_broken(void) { return atomic_load(&here.failed); }
+
 status comm_failed(void) {
-    if (!atomic_load(&here.failed)) return STATUS_OK;
+    if (!comm_is_broken()) return STATUS_OK;
     return status_set(STATUS_FAILED, "rank %d can't reach the others: %s", here.ranks.rank, here.sentence);
 }
 

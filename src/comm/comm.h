@@ -24,6 +24,9 @@ comm_ranks comm_world(void);
 status comm_open(const launch *l);
 void comm_close(void);
 
+/* Nobody waits for another rank longer than this; at first for ever. */
+void comm_limit(double seconds);
+
 /* Ends all ranks at once, with this exit code; comes back only where there is one. */
 void comm_abort(int code);
 
@@ -48,6 +51,7 @@ typedef struct {
 void comm_start(const comm_order *o);
 void comm_wait(const void *to);
 status comm_failed(void);
+bool comm_is_broken(void); /* the same without a sentence */
 
 enum { COMM_AT_ONCE = 16 }; /* movements that may be under way */
 

@@ -19,8 +19,8 @@ typedef struct {
     const char *name;
     int (*open)(int *rank, int *world, char host[COMM_HOST_BYTES], char sentence[COMM_SENTENCE]);
     /* pairs[r] is of rank r; this one's own pair is left alone. All ranks call it in the same order, from one
-     * thread each, and naps while it waits. */
-    int (*swap)(const comm_pair *pairs, char sentence[COMM_SENTENCE]);
+     * thread each, and naps while it waits. Whoever is waited for longer than `limit` seconds is named. */
+    int (*swap)(const comm_pair *pairs, double limit, char sentence[COMM_SENTENCE]);
     void (*close)(void);     /* all ranks */
     void (*abort)(int code); /* ends all of them, with this exit code; does not come back */
 } comm_module;

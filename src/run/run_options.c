@@ -98,6 +98,7 @@ const run_option run_options[] = {
     /* how the plan is made: the checkpoint has its choices, and what becomes of them is said */
     ROW("memory", BYTES, FREE, memory),
     ROW("memory-auto", FLAG, FREE, memory_auto),
+    ROW("rank-timeout", INTEGER, FREE, rank_timeout),
     ROW("ranks", INTEGER, FREE, ranks),
     ROW("ranks-of-host", INTEGER, FREE, of_host),
     ROW("micro-batch", INTEGER, FREE, micro_batch),

@@ -33,6 +33,7 @@
 
 setup_options setup_defaults(void) {
     return (setup_options){ .batch = 8,
+                            .rank_timeout = 600,
                             .eval_samples = 64,
                             .save_every = 1000,
                             .keep = 2,

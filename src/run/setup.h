@@ -57,6 +57,7 @@ typedef struct {
     bool memory_auto;       /* what is free, less a margin */
     int64_t batch, context; /* context 0: by the model, its weights and the data (setup.c) */
     int64_t unit;           /* samples whose sums stay together; 0: the batch */
+    int64_t rank_timeout;   /* seconds that a rank waits for another */
     int64_t ranks, of_host; /* processes that a plan is for, 0: those that are; of them on this host */
     int64_t micro_batch, accumulate, eval_batch; /* 0: auto */
     int64_t eval_every;                          /* steps; 0: only at the end */

@@ -213,6 +213,29 @@ static void one_is_killed(void **state) {
     command_shell("ls killed | grep -q '^checkpoint-[0-9]*$'");
 }
 
+/* One that is alive and does nothing is named, and nobody waits for it for ever. */
+static void one_is_stopped(void **state) {
+    (void)state;
+    char line[700];
+    if (left_out()) return;
+    command_shell("rm -rf stopped");
+    snprintf(
+        line, sizeof line,
+        "(sleep 3; kill -STOP $(pgrep -n -f '^[^ ]*/snug train .*--out stopped')) & timeout -k 5 60 mpirun "
+        "--oversubscribe -n 2 " SNUG_BUILD
+        "/snug train %s --steps 100000 --rank-timeout 2 --out stopped >said 2>&1 </dev/null",
+        usual);
+    double before = clock_seconds();
+    int code = system(line);
+    double took = clock_seconds() - before;
+    if (!WIFEXITED(code) || WEXITSTATUS(code) != 1 || took > 3 + 2 + 6)
+        fail_msg("exit %d after %.1f s: %s", code, took, said());
+    if (!command_has_words(said(), "has been waited for for 2 s (--rank-timeout)") ||
+        times(said(), "snug: ") != 1)
+        fail_msg("%s", said());
+    assert_int_not_equal(system("pgrep -f '^[^ ]*/snug train .*--out stopped' >/dev/null"), 0);
+}
+
 /* ---- what is refused ---- */
 
 static void refused(int ranks, const char *line, int code, const char *words) {
@@ -294,7 +317,7 @@ int main(void) {
         cmocka_unit_test(the_bits_of_one_process), cmocka_unit_test(least_budgets),
         cmocka_unit_test(other_ranks_go_on),       cmocka_unit_test(one_sentence),
         cmocka_unit_test(launchers_without_mpi),   cmocka_unit_test(plans_for_ranks),
-        cmocka_unit_test(one_is_killed),
+        cmocka_unit_test(one_is_killed),           cmocka_unit_test(one_is_stopped),
     };
     return cmocka_run_group_tests(tests, make_files, scratch_close);
 }

@@ -4,6 +4,7 @@
 #include "comm/module.h"
 
 #include <mpi.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +13,8 @@
 
 static struct {
     int rank, world;
-    MPI_Request *requests; /* two by rank */
+    MPI_Request *requests; /* two by rank, */
+    int *of;               /* and by request the rank that it is of */
 } own;
 
 enum {
@@ -40,14 +42,36 @@ static int open_mpi(int *rank, int *world, char host[COMM_HOST_BYTES], char sent
     *rank = own.rank, *world = own.world;
     if (gethostname(host, COMM_HOST_BYTES - 1) != 0) strcpy(host, "its host");
     own.requests = malloc(2 * (size_t)own.world * sizeof *own.requests);
-    if (!own.requests) snprintf(sentence, COMM_SENTENCE, "no memory for %d ranks", own.world);
-    if (own.requests && level < MPI_THREAD_SERIALIZED)
+    own.of = malloc(2 * (size_t)own.world * sizeof *own.of);
+    bool enough = own.requests && own.of;
+    if (!enough) snprintf(sentence, COMM_SENTENCE, "no memory for %d ranks", own.world);
+    if (enough && level < MPI_THREAD_SERIALIZED)
         snprintf(sentence, COMM_SENTENCE, "this MPI was built without threads");
-    return !own.requests || level < MPI_THREAD_SERIALIZED;
+    return !enough || level < MPI_THREAD_SERIALIZED;
+}
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Names the first one of those that are waited for. */
+static int too_long(int count, double limit, char sentence[COMM_SENTENCE]) {
+    for (int i = 0; i < count; i++) {
+        int done = 0;
+        if (said(MPI_Test(&own.requests[i], &done, MPI_STATUS_IGNORE), sentence)) return 1;
+        if (done) continue;
+        snprintf(sentence, COMM_SENTENCE, "rank %d has been waited for for %.0f s (--rank-timeout)",
+                 own.of[i], limit);
+        return 1;
+    }
+    return 0;
 }
 
 /* Whoever has waited for a millisecond naps longer: some percent of a core in all. */
-static int await(int count, char sentence[COMM_SENTENCE]) {
+static int await(int count, double limit, char sentence[COMM_SENTENCE]) {
+    double begin = now();
     for (long tries = 0;; tries++) {
         int done = 0;
         if (said(MPI_Testall(count, own.requests, &done, MPI_STATUSES_IGNORE), sentence)) return 1;
@@ -55,6 +79,7 @@ static int await(int count, char sentence[COMM_SENTENCE]) {
         if (tries % TRIES != TRIES - 1) continue;
         struct timespec nap = { .tv_nsec = tries < 16 * TRIES ? NAP : LONG_NAP };
         nanosleep(&nap, NULL);
+        if (now() - begin > limit) return too_long(count, limit, sentence);
     }
 }
 
@@ -64,41 +89,46 @@ static uint64_t part(uint64_t bytes, uint64_t from) {
 }
 
 /* Messages of at most MOST bytes, all pairs at once. */
-static int swap_from(const comm_pair *pairs, uint64_t from, char sentence[COMM_SENTENCE]) {
+static int swap_from(const comm_pair *pairs, uint64_t from, double limit, char sentence[COMM_SENTENCE]) {
     int count = 0;
     for (int r = 0; r < own.world; r++) {
         uint64_t bytes = r == own.rank ? 0 : part(pairs[r].receive_bytes, from);
-        if (bytes && said(MPI_Irecv((char *)pairs[r].receive + from, (int)bytes, MPI_BYTE, r, 0,
-                                    MPI_COMM_WORLD, &own.requests[count++]),
-                          sentence))
+        if (!bytes) continue;
+        own.of[count] = r;
+        if (said(MPI_Irecv((char *)pairs[r].receive + from, (int)bytes, MPI_BYTE, r, 0, MPI_COMM_WORLD,
+                           &own.requests[count++]),
+                 sentence))
             return 1;
     }
     for (int k = 1; k < own.world; k++) { /* each begins with the next one */
         int r = (own.rank + k) % own.world;
         uint64_t bytes = part(pairs[r].send_bytes, from);
-        if (bytes && said(MPI_Isend((const char *)pairs[r].send + from, (int)bytes, MPI_BYTE, r, 0,
-                                    MPI_COMM_WORLD, &own.requests[count++]),
-                          sentence))
+        if (!bytes) continue;
+        own.of[count] = r;
+        if (said(MPI_Isend((const char *)pairs[r].send + from, (int)bytes, MPI_BYTE, r, 0, MPI_COMM_WORLD,
+                           &own.requests[count++]),
+                 sentence))
             return 1;
     }
-    return await(count, sentence);
+    return await(count, limit, sentence);
 }
 
-static int swap(const comm_pair *pairs, char sentence[COMM_SENTENCE]) {
+static int swap(const comm_pair *pairs, double limit, char sentence[COMM_SENTENCE]) {
     uint64_t most = 0;
     for (int r = 0; r < own.world; r++) {
         if (pairs[r].send_bytes > most) most = pairs[r].send_bytes;
         if (pairs[r].receive_bytes > most) most = pairs[r].receive_bytes;
     }
     for (uint64_t from = 0; from < most; from += MOST)
-        if (swap_from(pairs, from, sentence)) return 1;
+        if (swap_from(pairs, from, limit, sentence)) return 1;
     return 0;
 }
 
 static void close_mpi(void) {
     MPI_Finalize();
     free(own.requests);
-    own.requests = NULL;
+    free(own.of);
+    own.requests = NULL, own.of = NULL;
 }
 
 static void abort_mpi(int code) { MPI_Abort(MPI_COMM_WORLD, code); }
