@@ -113,7 +113,9 @@ static status refuse(const engine *e) {
 }
 
 static int64_t least_blocks(const engine_sizes *s) {
-    return (s->least_texts < s->texts ? s->least_texts : s->texts) * engine_sizes_longest(s);
+    int64_t texts = s->least_texts < s->texts ? s->least_texts : s->texts;
+    int64_t all = texts * engine_sizes_longest(s), useful = engine_sizes_useful(s);
+    return all < useful ? all : useful;
 }
 
 static int64_t least_rows(const engine_sizes *s) { return s->whole ? s->text_length : 1; }
@@ -177,12 +179,9 @@ static status choose_blocks(engine *e, engine_sizes *s, block_range *r) {
     return plan_sizes(e, s);
 }
 
-/* Those that texts of the full length would take together, or as many as are wanted. Of texts that are read
- * whole what is in one step. */
+/* Those that are of use, or as many as are wanted. */
 static int64_t most_blocks(const engine_sizes *wanted, const engine_sizes *s) {
-    int64_t useful = s->texts * engine_sizes_longest(s), least = least_blocks(s);
-    int64_t step = (s->rows + s->texts * (CACHE_BLOCK - 1)) / CACHE_BLOCK;
-    if (s->whole && step < useful) useful = step;
+    int64_t useful = engine_sizes_useful(s), least = least_blocks(s);
     int64_t most = wanted->blocks && wanted->blocks < useful ? wanted->blocks : useful;
     return most > least ? most : least;
 }

@@ -72,6 +72,9 @@ int64_t engine_sizes_blocks(const engine_sizes *s, int64_t count, int64_t most);
 int64_t engine_source_blocks(int64_t count);
 int64_t engine_sizes_longest(const engine_sizes *s); /* of a text of the full length and its source */
 
+/* That all texts of the full length have a use for together; where they are read whole those of a step. */
+int64_t engine_sizes_useful(const engine_sizes *s);
+
 /* The most of what `wanted` asks for that the budget has room for: rows and texts are halved and blocks left
  * away until it fits. STATUS_NO_FIT with the numbers where not even one text, or least_texts, does. */
 status engine_plan(engine *e, const engine_sizes *wanted);

@@ -39,6 +39,11 @@ int64_t engine_sizes_blocks(const engine_sizes *s, int64_t count, int64_t most) 
     return engine_needs(s, &(engine_stretch){ .count = count, .most = most });
 }
 
+int64_t engine_sizes_useful(const engine_sizes *s) {
+    int64_t all = s->texts * engine_sizes_longest(s);
+    return s->whole ? smaller(all, (s->rows + s->texts * (CACHE_BLOCK - 1)) / CACHE_BLOCK) : all;
+}
+
 /* Blocks before the first that a row at this position sees. */
 static int64_t behind(const engine_sizes *s, int64_t position) {
     return s->window && position >= s->window ? (position - s->window + 1) / CACHE_BLOCK : 0;

@@ -75,6 +75,7 @@ static void put_embeddings(json_writer *w, const pooling *p) {
 
 int64_t serve_plan_texts(const engine_sizes *z) {
     int64_t most = z->blocks / engine_sizes_longest(z);
+    if (z->blocks == engine_sizes_useful(z)) return z->texts;
     return most < z->texts ? most : z->texts;
 }
 

@@ -452,6 +452,24 @@ static void look_at_encoder(const vector *first) {
     command_free(&r);
 }
 
+/* In the least memory so many fit, and with a byte less they do not. */
+static void look_at_least_memory(void) {
+    static const char sizes[] = "--max-num-seqs 3 --max-model-len 40 --threads 1";
+    char line[160];
+    snprintf(line, sizeof line, "serve encoder --solve memory %s", sizes);
+    command_result r = command_run(line);
+    const char *at = strchr(r.err, '(');
+    unsigned long long least = at ? strtoull(at + 1, NULL, 10) : 0;
+    command_free(&r);
+    for (int less = 0; less < 2; less++) {
+        snprintf(line, sizeof line, "serve encoder --dry-run --memory %llu %s", least - (unsigned)less,
+                 sizes);
+        r = command_run(line);
+        assert_true(command_has_words(r.err, "3 texts of 40 at once") == !less);
+        command_free(&r);
+    }
+}
+
 /* A folder of BERT's gives vectors, with the bits that they have alone, however many rows a step has and
  * whatever its files are called by. */
 static void encoders_give_vectors(void **state) {
@@ -471,6 +489,7 @@ static void encoders_give_vectors(void **state) {
     ask_encoder("encoder", "", one);
     assert_int_equal(width, 32);
     look_at_encoder(one);
+    look_at_least_memory();
     for (int i = 0; i < 3; i++) {
         ask_encoder("encoder", options[i], other);
         for (int k = 0; k < 4; k++) assert_near(&one[k], &other[k], 0, options[i]);
