@@ -184,7 +184,7 @@ static void run(const op_call *c) {
     if (bias->data)
         cuda_rows_kept_long(queries, PAGED_SEGMENT, queries_of(c, with));
     else
-        cuda_rows_kept(queries, PAGED_SEGMENT, queries_of(c, attention_paged_unbiased{}));
+        cuda_rows_kept_long(queries, PAGED_SEGMENT, queries_of(c, attention_paged_unbiased{}));
 }
 
 CUDA_KERNELS(attention_paged_cuda, { "attention_paged_cuda_warps", cuda_accepts, NULL, run });
