@@ -32,7 +32,7 @@ const char *instructions_kind(void);
 
 #define INSTRUCTIONS_TENSOR "tensor-cores"
 
-/* May GPUs multiply numbers of 16 bits as they are, on tensor cores? */
+/* May GPUs multiply numbers of 16 bits as they are, and codes of 8, on tensor cores? */
 bool instructions_tensor(void);
 
 /* By name; or "auto": all that there are; or INSTRUCTIONS_TENSOR: all, and tensor cores on a GPU; or
