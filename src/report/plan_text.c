@@ -114,8 +114,10 @@ static void add_technique(text *out, const setup *s, const decision *d, int i, c
                  k->end);
 }
 
-static void add_batch(text *out, const decision *d, bool training) {
+static void add_batch(text *out, const setup *of, const decision *d) {
     const compose_split *s = &d->split;
+    const compose_run *r = &of->request.run;
+    bool training = r->training;
     long long micro = (long long)d->point.choice.micro_batch;
     if (!training)
         text_add(out, "  ");
@@ -126,6 +128,8 @@ static void add_batch(text *out, const decision *d, bool training) {
                  (long long)s->last);
     else
         text_add(out, "  batch: %lld at once", (long long)s->last);
+    if (training && r->ranks > 1) text_add(out, " on each of %lld ranks", (long long)r->ranks);
+    if (compose_unit(r) < r->batch) text_add(out, ", in units of %lld", (long long)compose_unit(r));
     if (s->eval_calls || s->eval_rest) text_add(out, "%svalidation: ", training ? "; " : "");
     if (s->eval_calls) text_add(out, "%lld x %lld", (long long)s->eval_calls, (long long)s->eval_batch);
     if (s->eval_rest) text_add(out, "%s%lld", s->eval_calls ? " + " : "", (long long)s->eval_rest);
@@ -141,7 +145,7 @@ static void add_choices(text *out, const setup *s, const decision *d, const part
     bool training = s->request.run.training;
     for (int i = 0; pass_table[i]; i++)
         if (training || !pass_table[i]->training_only) add_technique(out, s, d, i, k);
-    add_batch(out, d, training);
+    add_batch(out, s, d);
     for (int i = 0; pass_table[i]; i++) {
         const pass_setting *chosen = &d->point.choice.settings[i];
         const char *remark = chosen->text[0] && pass_table[i]->remark ? pass_table[i]->remark(chosen) : NULL;

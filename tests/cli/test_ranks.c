@@ -310,6 +310,8 @@ static void plans_for_ranks(void **state) {
     assert_true(
         command_says("compare tiny --batch 8 --unit 2 --ranks 2 --measure", 2, "--measure runs one process"));
     command_expect(0, "compare tiny --batch 8 --unit 2 --ranks 2 --quiet");
+    assert_true(command_says("plan tiny --batch 8 --unit 2 --micro-batch 2 --ranks 2", 0,
+                             "2 micro-batches of 2 on each of 2 ranks, in units of 2"));
 }
 
 int main(void) {
