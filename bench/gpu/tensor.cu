@@ -153,6 +153,39 @@ static void check_codes() {
         }
 }
 
+/* Of each x: itself and its negative in bf16, then in f16; 2^x. */
+__global__ void some_numbers(const float *x, uint32_t *y) {
+#if GPU_HAS_MMA
+    int i = (int)threadIdx.x;
+    y[3 * i] = gpu_pack(gpu_bf16(), x[i], -x[i]), y[3 * i + 1] = gpu_pack(gpu_f16(), x[i], -x[i]);
+    y[3 * i + 2] = half_bits(gpu_exp2(x[i]));
+#endif
+}
+
+/* Rounded as base/half.h rounds, bit for bit; powers within 2^-22, and those of minus infinity 0. */
+static void check_numbers() {
+    enum { MANY = 512 };
+    float x[MANY] = { 0, 1, -INFINITY, 65504, 65519.996f, 65520, 3e-8f, 1.00390625f, 1.01171875f, -126, 127 };
+    uint32_t y[3 * MANY];
+    for (int i = 11; i < MANY; i++) x[i] = ((float)draw() * 0x1p-53f - 0.5f) * (i % 2 ? 200.0f : 2e-4f);
+    taken = 0;
+    float *at_x = (float *)take(sizeof x);
+    uint32_t *at_y = (uint32_t *)take(sizeof y);
+    gpu->put(gpu, at_x, x, sizeof x);
+    gpu->begin(gpu);
+    GPU_LAUNCH((some_numbers), 1, MANY, 0, at_x, at_y);
+    gpu->end(gpu);
+    gpu->get(gpu, y, at_y, sizeof y);
+    for (int i = 0; i < MANY; i++) {
+        uint32_t bf16 = half_to_bf16(x[i]) | (uint32_t)half_to_bf16(-x[i]) << 16;
+        uint32_t f16 = half_to_f16(x[i]) | (uint32_t)half_to_f16(-x[i]) << 16;
+        double power = exp2((double)x[i]), is = (double)half_float(y[3 * i + 2]);
+        if (y[3 * i] != bf16) say_wrong("rounding", "bf16");
+        if (y[3 * i + 1] != f16) say_wrong("rounding", "f16");
+        if (is != power && !(fabs(is - power) <= 0x1p-22 * power + 0x1p-126)) say_wrong("powers of 2", "f32");
+    }
+}
+
 /* Thread (offset, count): eight numbers from that offset on, and a copy of so many. */
 __global__ void some_eights(const uint16_t *x, uint16_t *y) {
 #if GPU_HAS_MMA
@@ -415,6 +448,7 @@ int main(int count, char **arguments) {
         check_instructions<gpu_bf16, true, true>(DTYPE_BF16);
     check_instructions<gpu_f16, false, true>(DTYPE_F16), check_instructions<gpu_f16, true, false>(DTYPE_F16);
     check_codes();
+    check_numbers();
     check_eights();
     if (wrong) printf("tensor cores: instructions are wrong\n");
     check_tiles();
