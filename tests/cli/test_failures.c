@@ -49,6 +49,9 @@ static const trial trials[] = {
     { "train begun --eval-only --data text --threads 1 --json", NULL, NULL },
     { "quantize begun --to int8 --out o --threads 1", NULL, "quantize begun --to int8 --out o --threads 1" },
     { "quantize begun --to int8:static --calibrate text --out o --threads 1", NULL, NULL },
+    { "quantize begun --to int4:all --out o --threads 1", NULL,
+      "quantize begun --to int4:all --out o --threads 1" },
+    { "train begun --eval-only --quantize int4 --data text --threads 1 --json", NULL, NULL },
     { "generate begun --prompt abc --tokens 5 --seed 1 --threads 1 --quiet", NULL, NULL },
     { "generate talks --chat-file said.json --prompt b --tokens 5 --seed 1 --threads 1 --quiet",
       "rm -rf talks; cp -r begun talks; echo '{% for m in messages %}{{ m.content }}{{ eos_token }}{% endfor "
