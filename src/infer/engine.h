@@ -47,7 +47,8 @@ typedef struct {
     int64_t texts;         /* at once, at most */
     int64_t text_length;   /* positions of one, at most */
     int64_t source_length; /* ids of a source, at most; 0: the model has none */
-    int64_t rows;   /* of a step, at most; but as many as the longest source, or text that is read whole */
+    int64_t rows;   /* of a step, at most; but room for the longest text that is read whole. Steps of sources
+                       have source_length */
     int64_t blocks; /* of the cache, at most; but room for */
     int64_t least_texts;   /* so many of the full length, with their sources */
     int64_t window;        /* of the model, */

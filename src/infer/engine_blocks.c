@@ -247,6 +247,7 @@ static bool is_certain(const engine_text *t, const engine *e) {
 
 static void put_back(engine *e, int32_t number) {
     engine_text *t = &e->texts[number];
+    t->source_known |= t->source_read || (t->source_count && t->cached);
     engine_give_back(e, number, 0);
     engine_source_give(e, number);
     if (t->done > t->reached) t->reached = t->done;

@@ -26,6 +26,7 @@ typedef struct {
     int64_t source_count;  /* 0: none */
     int64_t source_blocks; /* that it has: all, or none where it has to be read again */
     bool source_read, source_shares;
+    bool source_known; /* it had been read, or found, when the text was put back */
     uint64_t chain, owner;
     bool shares;
     bool scores;    /* ids of its prompt are told: */
@@ -102,8 +103,9 @@ static inline bool engine_is_scoring(const engine_text *t) { return t->scores &&
 
 /* ---- engine_blocks.c ---- */
 
-/* Finds of the blocks behind those that the text has what is known, and promises the rest that it needs to
- * have `most` ids, the last of which is not read. False: so many are not left, and nothing has changed. */
+/* Finds of the blocks behind those that the text has what is known, takes those of its source, and promises
+ * the rest that it needs to have `most` ids, the last of which is not read. False: so many are not left, and
+ * nothing has changed. */
 bool engine_reserve(engine *e, int32_t number, int64_t most);
 int64_t engine_blocks_for(int64_t most); /* that such a text has had at its end, given back or not */
 /* Blocks that a text has at once from now on, at most, until it has `most` ids: it has `count`, none of its

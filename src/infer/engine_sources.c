@@ -31,7 +31,7 @@ static void share(engine *e, int32_t number, int32_t with) {
         engine_source_line(e, number)[t->source_blocks] = block;
     }
     t->source_read = e->texts[with].source_read;
-    if (t->reached) return; /* it has come back */
+    if (t->source_known) return; /* it has come back */
     t->cached = t->source_count, e->stats.cached_tokens += (uint64_t)t->source_count;
 }
 
@@ -67,7 +67,7 @@ static void add_rows(engine *e, int32_t number) {
         s->text[s->count] = number, s->adapter[s->count] = t->adapter;
         s->slot[s->count] = block * CACHE_BLOCK + (int32_t)(i % CACHE_BLOCK);
     }
-    if (t->reached) e->stats.again_tokens += (uint64_t)t->source_count;
+    if (t->source_known) e->stats.again_tokens += (uint64_t)t->source_count;
     set_read(e, number);
 }
 

@@ -30,7 +30,8 @@ static void set_up(engine *e, int32_t number, const engine_request *r) {
     engine_text *t = &e->texts[number];
     memcpy(t->ids, r->ids, (size_t)r->count * sizeof *t->ids);
     if (r->source_count) memcpy(t->source, r->source, (size_t)r->source_count * sizeof *t->source);
-    t->source_count = r->source_count, t->source_blocks = 0, t->source_read = false;
+    t->source_count = r->source_count, t->source_blocks = 0;
+    t->source_read = t->source_known = false;
     t->source_shares = r->group != ENGINE_ALONE;
     t->count = t->prompt = r->count, t->most = r->count + r->tokens;
     engine_set_stays(e, number, engine_stays(&e->sizes, t->most));
@@ -94,7 +95,7 @@ static bool has_seen(const engine *e, const engine_text *t, int64_t same) {
 /* A block with some of these ids and then others is written anew: only where nobody else has it. */
 static int64_t kept_of(const engine *e, int32_t number, int64_t same) {
     const engine_text *t = &e->texts[number];
-    if (!has_seen(e, t, same)) return 0;
+    if (e->sizes.whole || !has_seen(e, t, same)) return 0; /* all its rows stand in one step */
     int32_t last = engine_line(e, number)[same / CACHE_BLOCK];
     if (same % CACHE_BLOCK && e->blocks.all[last].users > 1) same = same / CACHE_BLOCK * CACHE_BLOCK;
     return has_seen(e, t, same) ? same : 0;

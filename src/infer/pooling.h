@@ -28,9 +28,8 @@ typedef struct {
 const char *pooling_name(pooling_kind k); /* "last token", "first token", "mean", "weighted mean" */
 
 /* What the folder's modules.json and its Pooling module's config.json say; 1_Pooling and 2_Normalize where
- * there is no modules.json. Where there is nothing of the kind: `usual`, and length 1; so
- * too where `directory` is NULL. What snug does
- * not do is `refused`; STATUS_INVALID for files that can't be read. */
+ * there is no modules.json. Where there is nothing of the kind: `usual`, and length 1; so too where
+ * `directory` is NULL. What snug does not do is `refused`; STATUS_INVALID for files that can't be read. */
 status pooling_read(const char *directory, pooling_kind usual, int64_t width, pooling *out);
 
 /* Does every row of the text count? */

@@ -81,10 +81,9 @@ struct model {
     int32_t start; /* ... which begins behind this token */
     bool learned_positions; /* then "positions" as well: where in its document a token stands ... */
     int32_t first_position; /* ... from this number on */
-    bool reads_whole;    /* MODEL_ROWS: each row sees all of its text, which comes in one step; hidden states
-                            alone    are told (models/paged.h) */
-    const char *no_text; /* why it can't continue a text, as a clause; NULL: it can */
-    const char *untrained; /* why it can be planned and not computed, as a clause; NULL: it can */
+    bool reads_whole;       /* MODEL_ROWS: rows see all of their text; hidden states alone are told */
+    const char *no_text;    /* why it can't continue a text, as a clause; NULL: it can */
+    const char *untrained;  /* why it can be planned and not computed, as a clause; NULL: it can */
     void (*build)(const model *m, graph *g, const model_run *run, model_ports *ports);
     void (*initial)(const model *m, const char *parameter, const shape *s, model_initial *out);
     uint32_t (*fields)(const model *m, int64_t context, model_field out[MODEL_MAX_FIELDS]);

@@ -140,6 +140,7 @@ static void answer_together(engine *e, client *clients, uint32_t count) {
     }
     assert_int_equal(next, count);
     assert_int_equal(blocks_left(&e->blocks), e->blocks.count);
+    assert_int_equal(e->promised + e->doubles, 0);
 }
 
 static void compare(const client *alone, const client *together, uint64_t seed) {
@@ -178,6 +179,7 @@ static void answers_are_what_they_are_alone(void **state) {
         compare(alone, together, seed);
         engine_stats s;
         engine_stats_of(e, &s);
+        assert_true(s.cached_tokens <= s.prompt_tokens); /* each source counts once, whoever was put back */
         put_back += s.put_back, accepted += s.accepted, shared += s.cached_tokens;
         engine_close(e);
     }
@@ -308,6 +310,45 @@ static void sources_are_shared_before_they_are_read(void **state) {
     engine_close(e);
 }
 
+/* Who is put back before it has a row, and finds its source again, does not have it in the cache twice. */
+static void a_source_counts_once(void **state) {
+    (void)state;
+    enum { TEXTS = 3 };
+    static client c[TEXTS];
+    engine_sizes sizes = sizes_for(TEXTS, BLOCKS_EACH, DTYPE_F32);
+    sizes.expects = true;
+    engine *e = start(&folder, &sizes, 0, 1);
+    engine_stats s;
+    for (uint32_t i = 0; i < TEXTS; i++) {
+        make_asker(&c[i], 13, i);
+        c[i].count = i ? CACHE_BLOCK : 2 * CACHE_BLOCK, c[i].tokens = CONTEXT, c[i].leaves = NEVER;
+        c[i].group = 0;
+    }
+    memcpy(c[2].prompt, c[1].prompt, sizeof c[1].prompt);
+    for (uint32_t i = 0; i < TEXTS; i++) { /* 2 + 5 blocks; 1 + 1, and a second one soon; 1 beside a source */
+        engine_request r = asks(&c[i]);
+        while (i == 2 && e->texts[1].done < CACHE_BLOCK) assert_int_equal(engine_step(e, take), STATUS_OK);
+        c[i].place = engine_begin(e, &r);
+        assert_int_equal(c[i].place, i);
+        e->share = 0.01;
+    }
+    assert_int_equal(engine_cached(e, 2), CACHE_BLOCK);
+    assert_int_equal(engine_step(e, take), STATUS_OK);
+    assert_true(e->texts[2].waits);
+    while (engine_going(e)) {
+        assert_int_equal(engine_step(e, take), STATUS_OK);
+        look_at_blocks(e);
+        for (int i = 0; i < TEXTS; i++)
+            if (c[i].over && c[i].place != ENGINE_NONE) engine_leave(e, c[i].place), c[i].place = ENGINE_NONE;
+    }
+    engine_stats_of(e, &s);
+    assert_int_equal(s.put_back, 1);
+    assert_int_equal(s.cached_tokens, CACHE_BLOCK);
+    assert_int_equal(s.again_tokens, 0);
+    assert_int_equal(blocks_left(&e->blocks), e->blocks.count);
+    engine_close(e);
+}
+
 /* What never fits is known at once; what does not now leaves everything as it is. */
 static void what_can_never_be_is_said(void **state) {
     (void)state;
@@ -337,10 +378,12 @@ static void what_can_never_be_is_said(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(answers_are_what_they_are_alone),         cmocka_unit_test(plans_are_kept),
-        cmocka_unit_test(who_writes_does_not_wait_for_sources),    cmocka_unit_test(sources_are_shared),
-        cmocka_unit_test(sources_are_shared_before_they_are_read), cmocka_unit_test(what_can_never_be_is_said)
-    };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(answers_are_what_they_are_alone),
+                                        cmocka_unit_test(plans_are_kept),
+                                        cmocka_unit_test(who_writes_does_not_wait_for_sources),
+                                        cmocka_unit_test(sources_are_shared),
+                                        cmocka_unit_test(sources_are_shared_before_they_are_read),
+                                        cmocka_unit_test(a_source_counts_once),
+                                        cmocka_unit_test(what_can_never_be_is_said) };
     return cmocka_run_group_tests(tests, open_model, scratch_close);
 }
