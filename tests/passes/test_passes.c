@@ -59,6 +59,7 @@ static const struct {
     { "update_early", { "on", "twice" } },
     { "quantize_state", { "8bit", "8bit:all", "bf16" } },
     { "offload", { "optimizer", "activations", "optimizer+activations", "optimizer+master+gradients" } },
+    { "sharding", { "copies" } },
     { "accumulate", { "defer", "add" } },
 };
 

@@ -448,7 +448,8 @@ static void the_longest_chain_is_summed(void **state) {
         memory_free(gradient);
         assert_int_equal(p->parse("defer", &s), STATUS_OK);
         assert_int_equal(graph_open(&out), STATUS_OK);
-        status done = p->run(&g, &s, &(pass_context){ .training = true, .batch = 2, .micro_batch = 1 }, &out);
+        status done = p->run(
+            &g, &s, &(pass_context){ .training = true, .batch = 2, .unit = 2, .micro_batch = 1 }, &out);
         if ((done == STATUS_OK) != (uses == LONGEST)) fail_msg("%d uses: %s", uses, status_message());
         graph_close(&out);
         graph_close(&g);

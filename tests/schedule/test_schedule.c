@@ -180,7 +180,7 @@ static void training_programs(void **state) {
         pass_setting list[64];
         pass_without without = PASS_OPTIONAL;
         pass_context context = {
-            .training = true, .batch = 8, .micro_batch = 4, .tokens = 64, .clipping = true
+            .training = true, .batch = 8, .unit = 8, .micro_batch = 4, .tokens = 64, .clipping = true
         };
         build(&c, &g, &loss);
         train(&g, loss);
