@@ -78,7 +78,8 @@ static int start(mailbox *m) {
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     error = EINVAL;
-    for (size_t bytes = MAILBOX_STACK_BYTES; error == EINVAL && bytes <= (size_t)8 << 20; bytes *= 2) {
+    size_t least = m->options.stack_bytes ? m->options.stack_bytes : MAILBOX_STACK_BYTES;
+    for (size_t bytes = least; error == EINVAL && bytes <= (size_t)8 << 20; bytes *= 2) {
         error = pthread_attr_setstacksize(&attributes, bytes);
         if (!error) error = pthread_create(&m->thread, &attributes, work, m);
     }

@@ -19,6 +19,7 @@ enum { MAILBOX_STACK_BYTES = 64 << 10 };
 typedef struct {
     size_t item_bytes;
     uint32_t room;         /* items */
+    size_t stack_bytes;    /* 0: MAILBOX_STACK_BYTES */
     double linger_seconds; /* from the first item to handling it, unless half of the room is taken */
     /* On the mailbox's thread. `more`: another item waits already; without it the last of a gathering is
      * here, and what is buffered should go out. */

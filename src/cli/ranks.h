@@ -12,5 +12,6 @@ status ranks_begin(const launch *l, options *o);
 /* Makes what every rank found here the same: the rates of rank 0, the smallest budget. */
 status ranks_settle(setup *s);
 
-/* `so_far` and the plan of all ranks: STATUS_INVALID where plans differ. */
-status ranks_agree(status so_far, const decision *d);
+/* `so_far` and the plan of all ranks: STATUS_INVALID where plans differ, or what is trained, or the step that
+ * it goes on from. */
+status ranks_agree(status so_far, const decision *d, const resume *from);

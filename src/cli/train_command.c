@@ -447,7 +447,7 @@ static status train_on(const options *o, cli_streams *streams, status so_far) {
     result = comm_agree(result);
     if (result == STATUS_OK) result = ranks_settle(&s);
     if (result == STATUS_OK) result = cli_decide(streams, &s, &from, &d, &decided);
-    result = ranks_agree(result, &d);
+    result = ranks_agree(result, &d, &from);
     if (decided && streams->people.file) print_beginning(&streams->people, &s, &from, &d);
     if (decided && result == STATUS_NO_FIT && o->json) {
         text json = { 0 };

@@ -184,6 +184,10 @@ static status find_module(const launch *l, const comm_module **m) {
     return STATUS_OK;
 }
 
+/* The library connects to others, and speaks to its network, on that thread: it expects the room of a usual
+ * one. What it does not touch is no memory. */
+enum { STACK_BYTES = 1 << 20 };
+
 status comm_open(const launch *l) {
     const comm_module *m = NULL;
     int rank, world;
@@ -202,9 +206,11 @@ status comm_open(const launch *l) {
     here.pairs = memory_new((size_t)world, sizeof *here.pairs);
     here.done = counter_new();
     if (!here.pairs || !here.done) return status_set(STATUS_FAILED, "no memory for ranks");
-    return mailbox_open(
-        &(mailbox_options){ .item_bytes = sizeof(comm_order), .room = COMM_AT_ONCE, .handle = handle },
-        &here.orders);
+    return mailbox_open(&(mailbox_options){ .item_bytes = sizeof(comm_order),
+                                            .room = COMM_AT_ONCE,
+                                            .stack_bytes = STACK_BYTES,
+                                            .handle = handle },
+                        &here.orders);
 }
 
 void comm_close(void) {

@@ -271,6 +271,13 @@ status exec_check_reserve(const exec *e, uint64_t *bytes) {
     if (d->resident) pool += d->resident(d);
     *bytes = resident > pool ? resident - pool : 0;
     if (*bytes <= reserve) return STATUS_OK;
+    if (e->plan->runtime.ranks)
+        return status_set(
+            STATUS_NO_FIT,
+            "the program itself holds %llu bytes before it begins, more than the %llu bytes reserved for it, "
+            "of which %llu are for the transport between ranks; choose one that takes less, such as MPI's tcp",
+            (unsigned long long)*bytes, (unsigned long long)reserve,
+            (unsigned long long)e->plan->runtime.ranks);
     return status_set(
         STATUS_NO_FIT,
         "the program itself holds %llu bytes before it begins, more than the %llu bytes reserved for it; use "

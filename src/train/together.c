@@ -37,14 +37,15 @@ status together_rehearse(void) {
     char *from = memory_new(BYTES, 1), *to = memory_new(BYTES, 1);
     comm_order orders[] = { { COMM_EXCHANGE, from, to, BYTES / ranks * ranks, BYTES / ranks },
                             { COMM_GATHER, from, to, BYTES / ranks * ranks, BYTES / ranks } };
-    bool enough = from && to;
-    for (int i = 0; enough && i < 2; i++) {
+    status result =
+        comm_agree(from && to ? STATUS_OK : status_set(STATUS_FAILED, "no memory to speak to other ranks"));
+    for (int i = 0; result == STATUS_OK && i < 2; i++) {
         comm_start(&orders[i]);
         comm_wait(to);
     }
     memory_free(from);
     memory_free(to);
-    return enough ? comm_failed() : status_set(STATUS_FAILED, "no memory to speak to other ranks");
+    return result == STATUS_OK ? comm_failed() : result;
 }
 
 static train_rank measure(const exec *e, const decision *d, const train_result *r, const exec_measured *m) {

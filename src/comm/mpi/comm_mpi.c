@@ -69,9 +69,10 @@ static int too_long(int count, double limit, char sentence[COMM_SENTENCE]) {
     return 0;
 }
 
-/* Whoever has waited for a millisecond naps longer: some percent of a core in all. */
+/* Whoever has waited for a millisecond naps longer: some percent of a core in all. A nap counts for a second
+ * at most: where it took longer this process itself was suspended, and most likely the others with it. */
 static int await(int count, double limit, char sentence[COMM_SENTENCE]) {
-    double begin = now();
+    double last = now(), waited = 0;
     for (long tries = 0;; tries++) {
         int done = 0;
         if (said(MPI_Testall(count, own.requests, &done, MPI_STATUSES_IGNORE), sentence)) return 1;
@@ -79,7 +80,10 @@ static int await(int count, double limit, char sentence[COMM_SENTENCE]) {
         if (tries % TRIES != TRIES - 1) continue;
         struct timespec nap = { .tv_nsec = tries < 16 * TRIES ? NAP : LONG_NAP };
         nanosleep(&nap, NULL);
-        if (now() - begin > limit) return too_long(count, limit, sentence);
+        double time = now();
+        waited += time - last < 1 ? time - last : 1;
+        last = time;
+        if (waited > limit) return too_long(count, limit, sentence);
     }
 }
 
