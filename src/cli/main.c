@@ -44,6 +44,23 @@ static void put_no_fit(output *out) {
     output_text(out, &t);
 }
 
+/* Rank 0 speaks for those that MPI joins. */
+static bool is_silent(void) { return started.rank && started.by_mpi; }
+
+/* Training is done by as many processes as were started. Others are of one: mpirun is told so, and what a
+ * shell or a container says to whatever is started there does not concern them. */
+static status find_ranks(const cli_command *c, cli_streams *streams) {
+    launch found;
+    status result = launch_find(&found);
+    if (c->command == COMMAND_TRAIN || (result == STATUS_OK && !found.lasts)) started = found;
+    if (is_silent()) streams->result.file = streams->people.file = NULL;
+    if (c->command == COMMAND_TRAIN) return result;
+    if (started.world > 1)
+        return status_set(STATUS_INVALID, "%s started %d processes, and %s is of one", started.launcher,
+                          started.world, c->name);
+    return STATUS_OK;
+}
+
 static status run_with(const cli_command *c, const options *o, cli_streams *streams) {
     if (o->help) {
         cli_help_command(&streams->result, c);
@@ -53,10 +70,7 @@ static status run_with(const cli_command *c, const options *o, cli_streams *stre
         return status_set(STATUS_INVALID, "%s wants a %s: snug %s %s; 'snug help %s' shows more", c->name,
                           c->subject, c->name, c->subject, c->name);
     if (o->json || o->estimate.emit) streams->people = output_for_people(stderr);
-    if (o->quiet || started.rank) streams->people.file = NULL;
-    if (started.world > 1 && c->command != COMMAND_TRAIN)
-        return status_set(STATUS_INVALID, "%s started %d processes, and %s is of one", started.launcher,
-                          started.world, c->name);
+    if (o->quiet || is_silent()) streams->people.file = NULL;
     threads_pin_allow(o->pin_threads == PIN_AUTO);
     if (o->instructions) TRY(instructions_pin(o->instructions));
     status result = c->run(o, streams);
@@ -84,6 +98,7 @@ static status run_command(const cli_command *c, int count, char **arguments, cli
             cli_help_command(&streams->result, c);
             return STATUS_OK;
         }
+    TRY(find_ranks(c, streams));
     options o;
     status result = options_read(&table, c->command, count, arguments, &o);
     device_elsewhere at;
@@ -114,8 +129,7 @@ static status run(int count, char **arguments, cli_streams *streams) {
 }
 
 /* Names that a sentence quotes may hold anything; no terminal obeys it, and elsewhere it stays one line. */
-static void say(void) {
-    if (started.rank && !comm_is_broken()) return;
+static void speak(void) {
     char sentence[1024];
     snprintf(sentence, sizeof sentence, "%s", status_message());
     utf8_clean(sentence);
@@ -123,6 +137,10 @@ static void say(void) {
     if (errors.terminal) errors.width = output_columns(&errors);
     output_add(&errors, "snug: %s\n", sentence);
     output_flush(&errors);
+}
+
+static void say(void) {
+    if (!is_silent() || comm_is_broken()) speak();
 }
 
 /* Where a standard stream is closed, a file of ours would get its number and be written to as if it were the
@@ -135,11 +153,26 @@ static void hold_streams(void) {
         }
 }
 
+static volatile sig_atomic_t ended_by_launcher;
+static void note_end(int number) {
+    (void)number;
+    ended_by_launcher = 1;
+}
+
+/* A rank that failed before it had a transport: rank 0 has failed as well, and the launcher ends all for it,
+ * or nobody else knows what happened here. */
+static void wait_for_rank_0(void) {
+    enum { TENTHS = 30 };
+    signal(SIGTERM, note_end);
+    for (int i = 0; i < TENTHS && !ended_by_launcher; i++) usleep(100000);
+    if (!ended_by_launcher) speak();
+}
+
 /* Launchers end all processes as soon as one has left with a failure. So rank 0 is let speak first: the
  * transport waits for it, and where there is none yet the others wait a moment. */
 static void leave(status result) {
     if (result != STATUS_OK) signal(SIGTERM, SIG_IGN);
-    if (result != STATUS_OK && started.rank && comm_world().world == 1) usleep(300000);
+    if (result != STATUS_OK && is_silent() && comm_world().world == 1) wait_for_rank_0();
     if (comm_is_broken()) comm_abort((int)result); /* whoever is waited for does not come */
     comm_close();
 }
@@ -149,9 +182,7 @@ int main(int count, char **arguments) {
     signal(SIGPIPE, SIG_IGN); /* a reader that leaves shows as a failed write */
     signal(SIGXFSZ, SIG_IGN); /* and so does a limit of file sizes */
     cli_streams streams = { .result = output_of(stdout), .people = output_for_people(stdout) };
-    status result = launch_find(&started);
-    if (started.rank) streams.result.file = streams.people.file = NULL;
-    if (result == STATUS_OK) result = run(count, arguments, &streams);
+    status result = run(count, arguments, &streams);
     if (result != STATUS_OK) {
         output_flush(&streams.people);
         say();

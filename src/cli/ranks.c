@@ -11,9 +11,11 @@
 #include "base/threads.h"
 #include "run/products.h"
 
+enum { HOST_BYTES = 64 };
+
 /* Where a rank runs. */
 typedef struct {
-    char host[COMM_HOST_BYTES];
+    char host[HOST_BYTES];
     cpu_set_t processors; /* that it may run on */
     int64_t threads;      /* so many, if it were alone there */
 } place;

@@ -7,9 +7,9 @@
 
 typedef struct {
     int rank, world;      /* this process, counted from 0; how many were started */
-    int here, of_host;    /* the same among those of this host */
     const char *launcher; /* as people call it: "mpirun"; NULL: this process was started alone */
     bool by_mpi;          /* MPI can be opened */
+    bool lasts;           /* a shell or a container may have these variables, whatever is started there */
 } launch;
 
 /* Reads the variables of Open MPI's and MPICH's mpirun, of srun and of torchrun. Nobody started several:

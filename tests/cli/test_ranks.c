@@ -275,7 +275,20 @@ static void launchers_without_mpi(void **state) {
     assert_true(
         command_has_words(r.err, "torchrun started 2 processes; on a CPU ranks speak to each other by MPI"));
     command_free(&r);
+    static const char *const second[] = { "RANK=1", "WORLD_SIZE=2", "MASTER_ADDR=here", NULL };
+    r = command_run_with("train tiny --data text --out no --batch 8 --unit 2", second);
+    assert_int_equal(r.exit, 2);
+    assert_true(command_has_words(r.err, "torchrun started 2 processes"));
+    command_free(&r);
+    r = command_run_with("plan tiny --batch 8 --quiet --json", second); /* a container has such variables */
+    assert_int_equal(r.exit, 0);
+    assert_non_null(strstr(r.out, "predicted"));
+    command_free(&r);
     static const char *const slurm[] = { "SLURM_STEP_NUM_TASKS=2", "SLURM_PROCID=0", NULL };
+    r = command_run_with("plan tiny --batch 8 --quiet --json",
+                         slurm); /* a shell in a step of several tasks */
+    assert_int_equal(r.exit, 0);
+    command_free(&r);
     r = command_run_with("train tiny --data text --out no --batch 8 --unit 2", slurm);
     assert_int_equal(r.exit, 2);
     assert_true(command_has_words(r.err, "say srun --mpi=pmix"));
