@@ -275,7 +275,8 @@ status exec_check_reserve(const exec *e, uint64_t *bytes) {
         return status_set(
             STATUS_NO_FIT,
             "the program itself holds %llu bytes before it begins, more than the %llu bytes reserved for it, "
-            "of which %llu are for the transport between ranks; choose one that takes less, such as MPI's tcp",
+            "of which %llu are for the transport between ranks; choose one that takes less, such as MPI's "
+            "tcp",
             (unsigned long long)*bytes, (unsigned long long)reserve,
             (unsigned long long)e->plan->runtime.ranks);
     return status_set(

@@ -72,12 +72,15 @@ static status count_listed(model_folder *f, const char *adapter, uint64_t memory
                       f->directory, (unsigned long long)f->listed_bytes);
 }
 
+/* Texts are continued, or told as vectors. */
+static status is_of_use(const model *m) { return m->reads_whole ? model_computes(m) : model_continues(m); }
+
 status model_folder_open(const char *directory, const char *adapter, dtype products, uint64_t memory,
                          model_folder *f) {
     *f = (model_folder){ .directory = directory, .adapter = adapter };
     TRY(model_config_read(directory, &f->config, NULL));
     families_model(&f->config, directory, &f->model);
-    TRY(f->model.reads_whole ? model_computes(&f->model) : model_continues(&f->model));
+    TRY(is_of_use(&f->model));
     TRY(count_listed(f, NULL, memory));
     if (f->adapter) TRY(count_listed(f, f->adapter, memory));
     TRY(read_type(f, products));
@@ -89,7 +92,7 @@ status model_folder_of(const model_config *c, const char *name, dtype stored, dt
                        model_folder *f) {
     *f = (model_folder){ .config = *c };
     families_model(&f->config, name, &f->model);
-    TRY(model_continues(&f->model));
+    TRY(is_of_use(&f->model));
     return choose_type(f, stored, products);
 }
 
