@@ -127,7 +127,7 @@ def turns(workers, rounds, line="go", pause=0.05, warm=1):
     return seconds
 
 
-PLACES = ("--build", "--out", "--llama", "--models")  # what says where something is on a machine
+PLACES = ("--build", "--out", "--llama", "--models", "--python")  # what says where something is on a machine
 
 
 def without_places(arguments):

@@ -50,9 +50,16 @@ measure matmul_16bit.py
 measure matmul_8bit.py
 measure stream.py
 measure workers.py
+python=${PICTURES_PYTHON:-python3}
+if "$python" -c 'import pyarrow, PIL' 2>/dev/null; then
+    measure pictures.py --python "$python"
+else
+    left+=("pictures in Parquet: no pyarrow or Pillow; name a Python that has them in PICTURES_PYTHON")
+fi
 measure generate.py
 measure scaling.py
 measure prediction.py
+if mpirun --version >/dev/null 2>&1; then measure ranks.py; else left+=("several processes: no mpirun"); fi
 measure search.py
 if [ -n "$quick" ]; then
     left+=("gpt2 at 4 x 1024 and the table of memory: --quick")

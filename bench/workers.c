@@ -45,9 +45,10 @@ static void whole_run(const setup *s, double *seconds, double *loss) {
 static void profiled(const setup *s, double *kernels, double *waiting, double *rest) {
     decision d;
     profile_result r;
+    bool observes;
     must(decision_make(s, &d));
-    must(profile_reserve(s, &d, s->options.steps));
-    must(profile_run(s, &d, s->options.steps, NULL, &r));
+    must(profile_reserve(s, &d, s->options.steps, &observes));
+    must(profile_run(s, &d, s->options.steps, observes, NULL, &r));
     *kernels = *waiting = *rest = 0;
     for (int64_t i = 0; i < r.steps; i++) {
         *kernels += r.step[i].kernels / (double)r.steps;

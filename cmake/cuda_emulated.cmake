@@ -1,6 +1,6 @@
 # The emulated GPU: kernels are C++, compiled for this machine, since it is this one that runs them: fused multiply-adds
 # are an instruction then, and three times faster.
-set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 -g")
+set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O2 ${SNUG_DEBUG_INFO}")
 enable_language(CXX)
 add_compile_definitions(SNUG_CUDA SNUG_CUDA_EMULATED)
 set(SNUG_CUDA_OPTIONS -std=gnu++17 -march=native -Wno-unknown-pragmas -Wno-missing-field-initializers)

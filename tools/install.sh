@@ -42,6 +42,8 @@ for extra; do
         want libopenmpi-dev pkg-config --exists ompi-c
         want openmpi-bin command -v mpirun
         want python3-jsonschema python3 -c "import jsonschema"
+        # Pages are tested in a browser. Ubuntu has none as a package: there those tests say that they are left out.
+        grep -qsx 'ID=debian' /etc/os-release && want chromium-headless-shell command -v chromium-headless-shell
         ;;
     *) want "$extra" installed "$extra" ;;
     esac

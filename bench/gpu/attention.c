@@ -16,22 +16,13 @@
 
 #include "base/half.h"
 #include "base/instructions.h"
-#include "base/units.h"
-#include "device/device.h"
 #include "ops/attention_flash/attention_flash.h"
+#include "room.h"
 
 enum { FORWARD_INPUTS = 8, BACKWARD_INPUTS = 11, ROUNDS = 7, RESULTS = 5 };
 enum { PLAIN, TENSOR, KINDS };
 
-static const device *gpu;
-static device_pool pool;
-static uint64_t used;
 static int wrong;
-
-static void die(const char *why) {
-    fprintf(stderr, "%s\n", why);
-    exit(2);
-}
 
 typedef struct {
     int64_t batch, queries, keys /* 0: packed */, size;
@@ -49,62 +40,19 @@ typedef struct {
 
 /* ---- numbers ---- */
 
-static uint64_t bytes_of(const op_arg *x) {
-    return (uint64_t)shape_elements(&x->shape) * dtype_bytes(x->dtype);
-}
-
-static op_arg room(dtype type, shape s) {
-    op_arg x = { .shape = s, .dtype = type };
-    used = units_align(used, 256);
-    x.data = (char *)pool.data + used;
-    used += bytes_of(&x);
-    if (used > pool.bytes) die("the pool is too small");
-    return x;
-}
-
-static void *host_room(uint64_t bytes) {
-    void *at = malloc(bytes ? bytes : 1);
-    if (!at) die("no memory");
-    return at;
-}
-
-/* The same numbers at each start, between -most and most. */
-static float draw(void) {
-    static uint64_t state = 88172645463325252ull;
-    state ^= state << 13, state ^= state >> 7, state ^= state << 17;
-    return (float)(state >> 40) * 0x1p-23f - 1.0f;
-}
-
-static op_arg numbers(dtype type, shape s, float most) {
-    op_arg x = room(type, s);
-    int64_t n = shape_elements(&s);
-    uint16_t *drawn = host_room(bytes_of(&x));
-    for (int64_t i = 0; i < n; i++)
-        drawn[i] = type == DTYPE_BF16 ? half_to_bf16(draw() * most) : half_to_f16(draw() * most);
-    gpu->put(gpu, x.data, drawn, bytes_of(&x));
-    free(drawn);
-    return x;
-}
-
 static float *fetched(const op_arg *x) {
     int64_t n = shape_elements(&x->shape);
-    float *to = host_room((uint64_t)n * sizeof *to);
-    uint16_t *half = host_room(bytes_of(x));
-    gpu->get(gpu, x->dtype == DTYPE_F32 ? (void *)to : half, x->data, bytes_of(x));
+    float *to = room_host((uint64_t)n * sizeof *to);
+    uint16_t *half = room_host(room_bytes(x));
+    gpu->get(gpu, x->dtype == DTYPE_F32 ? (void *)to : half, x->data, room_bytes(x));
     if (x->dtype != DTYPE_F32) half_widen(x->dtype, half, n, to);
     free(half);
     return to;
 }
 
 static uint64_t hash_of(const bound *b) {
-    uint64_t hash = 14695981039346656037ull;
-    for (int r = 0; r < b->result_count; r++) {
-        uint64_t bytes = bytes_of(&b->results[r]);
-        unsigned char *x = host_room(bytes);
-        gpu->get(gpu, x, b->results[r].data, bytes);
-        for (uint64_t i = 0; i < bytes; i++) hash = (hash ^ x[i]) * 1099511628211ull;
-        free(x);
-    }
+    uint64_t hash = ROOM_HASH;
+    for (int r = 0; r < b->result_count; r++) hash = room_hash(&b->results[r], hash);
     return hash;
 }
 
@@ -114,11 +62,11 @@ static bound bind(const form *f) {
     int64_t heads = f->attributes.heads, kv_heads = f->attributes.kv_heads ? f->attributes.kv_heads : heads;
     int64_t own = heads * f->size, theirs = kv_heads * f->size;
     bound b = { .f = *f };
-    used = 0;
-    b.q = numbers(f->type, SHAPE(f->batch, f->queries, f->keys ? own : own + 2 * theirs), 1);
-    if (f->keys) b.k = numbers(f->type, SHAPE(f->batch, f->keys, theirs), 1);
-    if (f->keys) b.v = numbers(f->type, SHAPE(f->batch, f->keys, theirs), 1);
-    b.dy = numbers(f->type, SHAPE(f->batch, f->queries, own), 0.1f);
+    room_used = 0;
+    b.q = room_numbers(f->type, SHAPE(f->batch, f->queries, f->keys ? own : own + 2 * theirs), 1);
+    if (f->keys) b.k = room_numbers(f->type, SHAPE(f->batch, f->keys, theirs), 1);
+    if (f->keys) b.v = room_numbers(f->type, SHAPE(f->batch, f->keys, theirs), 1);
+    b.dy = room_numbers(f->type, SHAPE(f->batch, f->queries, own), 0.1f);
     b.key = room(DTYPE_I32, SHAPE(4));
     static const int32_t key[4] = { 7, 11, 3, 2 };
     gpu->put(gpu, b.key.data, key, sizeof key);
@@ -157,9 +105,9 @@ static double run(const bound *b, int kind, bool backward, int launches) {
                   .capability = gpu->capability,
                   .attributes = &b->f.attributes };
     if (k->accepts && !k->accepts(&c)) die("a kernel declines");
-    uint64_t before = used, bytes = k->scratch ? k->scratch(&c, 1) : 0;
+    uint64_t before = room_used, bytes = k->scratch ? k->scratch(&c, 1) : 0;
     c.scratch = bytes ? room(DTYPE_U8, SHAPE((int64_t)bytes)).data : NULL;
-    c.scratch_bytes = bytes, used = before;
+    c.scratch_bytes = bytes, room_used = before;
     struct timespec from, to;
     clock_gettime(CLOCK_MONOTONIC, &from);
     gpu->begin(gpu);
@@ -198,7 +146,7 @@ static void check_alone(const bound *b, int which) {
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i]->data) {
             all[i]->shape.dim[0] = 1;
-            all[i]->data = (char *)all[i]->data + bytes_of(all[i]) * (uint64_t)last;
+            all[i]->data = (char *)all[i]->data + room_bytes(all[i]) * (uint64_t)last;
         }
     for (int r = 0; r < b->result_count; r++) {
         shape s = b->results[r].shape;
@@ -208,7 +156,7 @@ static void check_alone(const bound *b, int which) {
     run(&one, TENSOR, false, 1), run(&one, TENSOR, true, 1);
     for (int r = 0; r < b->result_count; r++) {
         op_arg part = one.results[r];
-        part.data = (char *)b->results[r].data + bytes_of(&part) * (uint64_t)last;
+        part.data = (char *)b->results[r].data + room_bytes(&part) * (uint64_t)last;
         float *is = fetched(&one.results[r]), *among = fetched(&part);
         if (memcmp(is, among, (size_t)shape_elements(&part.shape) * sizeof *is) != 0)
             say_wrong("a sample alone has other bits", which);
@@ -298,13 +246,11 @@ static void time_all(void) {
 int main(int count, char **arguments) {
     if (count < 2 || count > 3) die("usage: bench-gpu-attention DEVICE [seconds]");
     bool timed = count == 3;
-    if (device_find(arguments[1], &gpu) != STATUS_OK) die(status_message());
-    if (!gpu->apart) die("this device is no GPU");
-    if (gpu->open(gpu, &pool, timed ? 4ull << 30 : 32 << 20) != STATUS_OK) die(status_message());
+    room_open(arguments[1], timed ? 4ull << 30 : 32 << 20);
     if (instructions_pin(INSTRUCTIONS_TENSOR) != STATUS_OK) die(status_message());
     if (gpu->capability < 80) die("this GPU has none of these instructions");
     check_all();
     if (timed) time_all();
-    gpu->close(gpu, &pool);
+    room_close();
     return wrong > 0;
 }

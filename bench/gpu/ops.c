@@ -11,66 +11,20 @@
 #include <string.h>
 #include <time.h>
 
-#include "base/half.h"
-#include "base/units.h"
-#include "device/device.h"
 #include "ops/adamw/adamw.h"
 #include "ops/attention_flash/attention_flash.h"
 #include "ops/cross_entropy/cross_entropy.h"
 #include "ops/layernorm/layernorm.h"
 #include "ops/sum_rows/sum_rows.h"
 #include "ops/sum_squares/sum_squares.h"
+#include "room.h"
 
 enum { SIDES = 16, OUTPUTS = 4, ROUNDS = 9 };
-
-static const device *gpu;
-static device_pool pool;
-static uint64_t used;
-static char *copy; /* of one operand, in the host's memory */
 
 typedef struct {
     op_arg in[SIDES], out[OUTPUTS];
     op_call call;
 } bound;
-
-static void die(const char *why) {
-    fprintf(stderr, "%s\n", why);
-    exit(2);
-}
-
-static uint64_t bytes_of(const op_arg *x) {
-    return (uint64_t)shape_elements(&x->shape) * dtype_bytes(x->dtype);
-}
-
-static op_arg room(dtype type, shape s) {
-    op_arg x = { .shape = s, .dtype = type };
-    used = units_align(used, 256);
-    x.data = (char *)pool.data + used;
-    used += bytes_of(&x);
-    if (used > pool.bytes) die("the pool is too small");
-    return x;
-}
-
-/* The same numbers at each start. */
-static float draw(void) {
-    static uint64_t state = 88172645463325252ull;
-    state ^= state << 13, state ^= state >> 7, state ^= state << 17;
-    return (float)(state >> 40) * 0x1p-23f - 1.0f;
-}
-
-/* Numbers between -most and most; whole ones from 0 to below `most`. */
-static op_arg numbers(dtype type, shape s, float most) {
-    op_arg x = room(type, s);
-    for (int64_t i = 0, n = shape_elements(&s); i < n; i++)
-        if (type == DTYPE_I32)
-            ((int32_t *)copy)[i] = (int32_t)((draw() + 1) * 0.5f * most);
-        else if (type == DTYPE_BF16)
-            ((uint16_t *)copy)[i] = half_to_bf16(draw() * most);
-        else
-            ((float *)copy)[i] = draw() * most;
-    gpu->put(gpu, x.data, copy, bytes_of(&x));
-    return x;
-}
 
 static op_arg number(float value) {
     op_arg x = room(DTYPE_F32, SHAPE(1));
@@ -100,12 +54,8 @@ static int ascending(const void *a, const void *b) {
 }
 
 static uint64_t hash_of(const op_call *c) {
-    uint64_t hash = 14695981039346656037ull;
-    for (uint32_t o = 0; o < c->out_count; o++) {
-        uint64_t bytes = bytes_of(&c->out[o]);
-        gpu->get(gpu, copy, c->out[o].data, bytes);
-        for (uint64_t i = 0; i < bytes; i++) hash = (hash ^ (unsigned char)copy[i]) * 1099511628211ull;
-    }
+    uint64_t hash = ROOM_HASH;
+    for (uint32_t o = 0; o < c->out_count; o++) hash = room_hash(&c->out[o], hash);
     return hash;
 }
 
@@ -125,8 +75,8 @@ static void run(const char *name, const op_kernel *k, bound *b, double flops) {
     for (int i = 0; i < ROUNDS; i++) all[i] = seconds_of(k, &b->call, launches);
     qsort(all, ROUNDS, sizeof *all, ascending);
     for (uint32_t i = 0; i < b->call.in_count; i++)
-        if (b->in[i].data) bytes += (double)bytes_of(&b->in[i]);
-    for (uint32_t o = 0; o < b->call.out_count; o++) bytes += (double)bytes_of(&b->out[o]);
+        if (b->in[i].data) bytes += (double)room_bytes(&b->in[i]);
+    for (uint32_t o = 0; o < b->call.out_count; o++) bytes += (double)room_bytes(&b->out[o]);
     double rate = (flops > 0 ? flops : bytes * 1e3) / all[ROUNDS / 2] * 1e-12;
     printf("%-52s %9.4f ms %8.2f %-8s %016llx\n", name, all[ROUNDS / 2] * 1e3, rate,
            flops > 0 ? "TFLOP/s" : "GB/s", (unsigned long long)hash);
@@ -140,13 +90,13 @@ static void attention(dtype type, int64_t batch, int64_t length, int32_t heads, 
     attention_attributes a = { .heads = heads, .causal = 1 };
     char name[80];
     bound f = { .call = { .in_count = 8, .out_count = 2, .attributes = &a } };
-    used = 0;
-    f.in[0] = numbers(type, SHAPE(batch, length, 3 * heads * size), 1);
+    room_used = 0;
+    f.in[0] = room_numbers(type, SHAPE(batch, length, 3 * heads * size), 1);
     f.out[0] = room(type, SHAPE(batch, length, heads * size));
     f.out[1] = room(DTYPE_F32, SHAPE(batch, heads, length));
     bound b = { .call = { .in_count = 11, .out_count = 1, .attributes = &a } };
     b.in[0] = f.in[0], b.in[3] = f.out[0], b.in[4] = f.out[1];
-    b.in[5] = numbers(type, f.out[0].shape, 0.1f);
+    b.in[5] = room_numbers(type, f.out[0].shape, 0.1f);
     b.out[0] = room(type, f.in[0].shape);
     double product = (double)(batch * heads * size) * (double)length * (double)(length + 1); /* flops */
     const char *kind = type == DTYPE_F32 ? "f32" : "bf16";
@@ -161,16 +111,17 @@ static void norms(int64_t rows, int64_t width) {
     layernorm_attributes a = { .eps = 1e-5f };
     char name[80];
     bound f = { .call = { .in_count = 3, .out_count = 3, .attributes = &a } };
-    used = 0;
-    f.in[0] = numbers(DTYPE_F32, SHAPE(rows, width), 1);
-    f.in[1] = numbers(DTYPE_F32, SHAPE(width), 1), f.in[2] = numbers(DTYPE_F32, SHAPE(width), 1);
+    room_used = 0;
+    f.in[0] = room_numbers(DTYPE_F32, SHAPE(rows, width), 1);
+    f.in[1] = room_numbers(DTYPE_F32, SHAPE(width), 1), f.in[2] = room_numbers(DTYPE_F32, SHAPE(width), 1);
     f.out[0] = room(DTYPE_F32, SHAPE(rows, width));
     f.out[1] = room(DTYPE_F32, SHAPE(rows)), f.out[2] = room(DTYPE_F32, SHAPE(rows));
     snprintf(name, sizeof name, "layernorm, %lld x %lld", (long long)rows, (long long)width);
     run(name, layernorm_cuda, &f, 0);
     bound b = { .call = { .in_count = 8, .out_count = 3, .attributes = &a } };
     b.in[0] = f.in[0], b.in[1] = f.in[1], b.in[2] = f.out[1], b.in[3] = f.out[2];
-    b.in[4] = numbers(DTYPE_F32, SHAPE(rows, width), 1), b.in[5] = numbers(DTYPE_F32, SHAPE(rows, width), 1);
+    b.in[4] = room_numbers(DTYPE_F32, SHAPE(rows, width), 1),
+    b.in[5] = room_numbers(DTYPE_F32, SHAPE(rows, width), 1);
     b.out[0] = room(DTYPE_F32, SHAPE(rows, width));
     b.out[1] = room(DTYPE_F32, SHAPE(width)), b.out[2] = room(DTYPE_F32, SHAPE(width));
     snprintf(name, sizeof name, "layernorm_backward, the same");
@@ -180,8 +131,8 @@ static void norms(int64_t rows, int64_t width) {
 static void rows_summed(int64_t rows, int64_t width) {
     char name[80];
     bound b = { .call = { .in_count = 2, .out_count = 1 } };
-    used = 0;
-    b.in[0] = numbers(DTYPE_F32, SHAPE(rows, width), 1);
+    room_used = 0;
+    b.in[0] = room_numbers(DTYPE_F32, SHAPE(rows, width), 1);
     b.out[0] = room(DTYPE_F32, SHAPE(width));
     snprintf(name, sizeof name, "sum_rows, %lld x %lld", (long long)rows, (long long)width);
     run(name, sum_rows_cuda, &b, 0);
@@ -190,15 +141,15 @@ static void rows_summed(int64_t rows, int64_t width) {
 static void update(int64_t n) {
     char name[80];
     bound s = { .call = { .in_count = 1, .out_count = 1 } };
-    used = 0;
-    s.in[0] = numbers(DTYPE_F32, SHAPE(n), 1), s.out[0] = room(DTYPE_F32, SHAPE(1));
+    room_used = 0;
+    s.in[0] = room_numbers(DTYPE_F32, SHAPE(n), 1), s.out[0] = room(DTYPE_F32, SHAPE(1));
     snprintf(name, sizeof name, "sum_squares of %lld", (long long)n);
     run(name, sum_squares_cuda, &s, 0);
     adamw_attributes a = { .beta1 = 0.9f, .beta2 = 0.99f, .eps = 1e-8f, .weight_decay = 0.1f };
     bound b = { .call = { .in_count = 11, .out_count = 3, .attributes = &a } };
     int32_t first = 1;
-    b.in[1] = s.in[0], b.in[0] = numbers(DTYPE_F32, SHAPE(n), 1);
-    b.in[2] = numbers(DTYPE_F32, SHAPE(n), 0), b.in[3] = numbers(DTYPE_F32, SHAPE(n), 0);
+    b.in[1] = s.in[0], b.in[0] = room_numbers(DTYPE_F32, SHAPE(n), 1);
+    b.in[2] = room_numbers(DTYPE_F32, SHAPE(n), 0), b.in[3] = room_numbers(DTYPE_F32, SHAPE(n), 0);
     b.in[4] = number(1e-3f), b.in[5] = room(DTYPE_I32, SHAPE(1)), b.in[6] = number(0.5f);
     gpu->put(gpu, b.in[5].data, &first, sizeof first);
     for (int o = 0; o < 3; o++) b.out[o] = b.in[o ? o + 1 : 0];
@@ -209,9 +160,9 @@ static void update(int64_t n) {
 static void loss(int64_t rows, int64_t classes) {
     char name[80];
     bound f = { .call = { .in_count = 4, .out_count = 2 } };
-    used = 0;
-    f.in[0] = numbers(DTYPE_F32, SHAPE(rows, classes), 4);
-    f.in[1] = numbers(DTYPE_I32, SHAPE(rows), (float)classes), f.in[2] = number(1.0f / (float)rows);
+    room_used = 0;
+    f.in[0] = room_numbers(DTYPE_F32, SHAPE(rows, classes), 4);
+    f.in[1] = room_numbers(DTYPE_I32, SHAPE(rows), (float)classes), f.in[2] = number(1.0f / (float)rows);
     f.out[0] = room(DTYPE_F32, SHAPE(1)), f.out[1] = room(DTYPE_F32, SHAPE(rows));
     snprintf(name, sizeof name, "cross_entropy, %lld x %lld", (long long)rows, (long long)classes);
     run(name, cross_entropy_cuda, &f, 0);
@@ -243,17 +194,11 @@ static void gpt2(void) {
 int main(int count, char **arguments) {
     bool small = count == 3 && strcmp(arguments[2], "small") == 0;
     if (count < 2 || count > 3 || (count == 3 && !small)) die("usage: bench-gpu-ops DEVICE [small]");
-    if (device_find(arguments[1], &gpu) != STATUS_OK) die(status_message());
-    if (!gpu->apart) die("this device is no GPU");
-    uint64_t bytes = small ? 16 << 20 : (uint64_t)2 << 30;
-    if (gpu->open(gpu, &pool, bytes) != STATUS_OK) die(status_message());
-    copy = malloc(bytes);
-    if (!copy) die("no memory");
+    room_open(arguments[1], small ? 16 << 20 : (uint64_t)2 << 30);
     if (small)
         small_ones();
     else
         gpt2();
-    gpu->close(gpu, &pool);
-    free(copy);
+    room_close();
     return 0;
 }

@@ -16,6 +16,7 @@
 #    a model adds, in f32, in bf16 and from codes of 8 bits: the same.
 # 5. What was planned of each pool and what was measured; on a GPU that is otherwise idle, also the driver's count
 #    of the whole device at its highest beside the plan's peak.
+# 6. On a GPU, where NCCL is installed: one rank of it, moving on a stream of its own between events.
 # Exit 0: everything held. 1: something did not, the result says what. 2: it could not start.
 set -u -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
@@ -26,7 +27,7 @@ while [ $# -gt 0 ]; do
     --device) device=$2 && shift 2 ;;
     --out) out=$2 && shift 2 ;;
     *)
-        sed -n '2,20s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+        sed -n '2,21s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
         case $1 in -h | --help) exit 0 ;; *) exit 2 ;; esac
         ;;
     esac
@@ -43,7 +44,7 @@ if [ -z "$build" ]; then
     cmake -S . -B $build -DCMAKE_BUILD_TYPE=RelWithDebInfo -DSNUG_TESTS=OFF -DSNUG_CUDA=ON \
         -DSNUG_CUDA_ARCHITECTURES=native >$build.log 2>&1 &&
         cmake --build $build -j "$(nproc)" --target snug-cli bench-gpu-kernels bench-gpu-tensor \
-        bench-gpu-attention >>$build.log 2>&1 ||
+        bench-gpu-attention bench-gpu-ranks >>$build.log 2>&1 ||
         { tail -20 $build.log; echo "the build failed: $build.log" >&2; exit 2; }
 fi
 build=$(cd "$build" && pwd) || exit 2
@@ -247,6 +248,15 @@ for options in "$folder/base" "$folder/base --dtype bf16" "$folder/codes"; do
 done
 
 if [ "$device" = cuda ]; then
+    say
+    say '## NCCL, one rank'
+    say
+    moved=$("$build/bench-gpu-ranks" "$device" 2>&1)
+    case $? in
+    0) say "$moved" ;;
+    2) say "Left out: $moved" ;;
+    *) say "**Wrong**: $moved" && failed=1 ;;
+    esac
     say
     say '## The whole device, by the driver'
     say

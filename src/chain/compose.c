@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "base/units.h"
 #include "chain/compose_graphs.h"
+#include "chain/compose_seconds.h"
 #include "plan/away.h"
 #include "schedule/schedule.h"
 
@@ -98,26 +99,10 @@ static status make_program(making *m, const compose_program *list, uint32_t k, p
     return schedule_program(p);
 }
 
-/* Seconds by task, which programs add up to. */
-typedef struct {
-    double all[TASK_DECODE + 1], computing[TASK_DECODE + 1];
-} task_seconds;
-
-static void add_seconds(task_seconds *s, const program *p) {
-    double calls = (double)p->shape.calls;
-    s->all[p->shape.task] += calls * p->seconds;
-    s->computing[p->shape.task] += calls * p->computing;
-}
-
-/* Of a step, or of the whole validation where nothing is trained. */
-static double seconds_of(const double by_task[]) {
-    return by_task[TASK_TRAIN] > 0 ? by_task[TASK_TRAIN] : by_task[TASK_EVALUATE];
-}
-
 static bool too_slow(const making *m, const program *programs, uint32_t count) {
-    task_seconds seconds = { 0 };
-    for (uint32_t k = 0; k < count; k++) add_seconds(&seconds, &programs[k]);
-    return m->reach && m->least > m->reach->peak_bytes && seconds_of(seconds.all) > m->reach->seconds;
+    chain_seconds seconds = { 0 };
+    for (uint32_t k = 0; k < count; k++) chain_seconds_add(&seconds, m->run, &programs[k]);
+    return m->reach && m->least > m->reach->peak_bytes && chain_seconds_of(seconds.all) > m->reach->seconds;
 }
 
 /* ---- outlines ---- */
@@ -142,8 +127,8 @@ static uint64_t away_of(const compose_run *r, const plan *p) {
 }
 
 /* What the outline tells, for compose_bound. */
-static status look_into(const plan *p, uint64_t away, compose_least *out) {
-    task_seconds seconds = { 0 };
+static status look_into(const compose_run *r, const plan *p, uint64_t away, compose_least *out) {
+    chain_seconds seconds = { 0 };
     *out = (compose_least){ .peak_bytes = p->peak_bytes,
                             .away_bytes = away,
                             .fixed_bytes = p->run_bytes - p->pools[POOL_MEMORY].arena_bytes,
@@ -156,10 +141,10 @@ static status look_into(const plan *p, uint64_t away, compose_least *out) {
         TRY(live_find_values(&pp->live, &pp->program, &most));
         if (most.all > out->values.all) out->values.all = most.all;
         if (most.but_gradients > out->values.but_gradients) out->values.but_gradients = most.but_gradients;
-        add_seconds(&seconds, &pp->program);
+        chain_seconds_add(&seconds, r, &pp->program);
     }
-    out->seconds = seconds_of(seconds.all);
-    out->computing = seconds_of(seconds.computing);
+    out->seconds = chain_seconds_of(seconds.all);
+    out->computing = chain_seconds_of(seconds.computing);
     return STATUS_OK;
 }
 
@@ -173,7 +158,7 @@ static status outline(const making *m, program *programs, uint32_t count, bool a
     plan_hold(p, bytes_of_making(m->tables));
     uint64_t away = away_of(m->run, p);
     if (all) TRY(file_away(m->run, p));
-    return look_into(p, away, out);
+    return look_into(m->run, p, away, out);
 }
 
 /* Gives the choice up where its first program shows it to reach->beyond. Mostly that saves all others, and
@@ -269,10 +254,4 @@ status compose_bound(const compose_run *r, const compose_choice *c, compose_trun
     result = outline(&m, programs, count, true, &p, out);
     plan_close(&p);
     return result;
-}
-
-double compose_seconds(const plan *p) {
-    task_seconds seconds = { 0 };
-    for (uint32_t k = 0; k < p->program_count; k++) add_seconds(&seconds, &p->programs[k].program);
-    return seconds_of(seconds.all);
 }

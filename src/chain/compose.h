@@ -13,7 +13,8 @@ typedef struct {
     const model *model;
     int64_t batch;        /* samples per optimizer step */
     int64_t unit;         /* of them, whose sums stay together (autodiff/units.h); 0: all. It divides them */
-    int64_t ranks;        /* that have as many units each; 0 or 1: one */
+    int64_t ranks;        /* that have as many units each, or without a unit as many samples; 0 or 1: one */
+    int64_t of_host;      /* as pass_context has it */
     int64_t context;      /* length of a sample; 1 where the model has no time */
     int64_t eval_batch;   /* samples per validation call; 0: as many as a micro-batch */
     int64_t eval_samples; /* of validation; 0: none */
@@ -35,9 +36,17 @@ typedef struct {
  * takes to make plans is the host's. */
 static inline bool compose_apart(const compose_run *r) { return lower_device(&r->lower)->apart; }
 
-/* The largest micro-batch: a unit is computed in one or more. */
+/* Are there several units, whose sums are added? */
+static inline bool compose_units(const compose_run *r) {
+    return r->training && r->unit && r->unit < r->batch;
+}
+
+/* Is one sum handed from rank to rank (passes/sharding/chain.c)? */
+static inline bool compose_chained(const compose_run *r) { return r->training && !r->unit && r->ranks > 1; }
+
+/* The largest micro-batch: a unit is computed in one or more, and what a rank has of a chain at once. */
 static inline int64_t compose_unit(const compose_run *r) {
-    return r->training && r->unit && r->unit < r->batch ? r->unit : r->batch;
+    return compose_units(r) ? r->unit : compose_chained(r) ? r->batch / r->ranks : r->batch;
 }
 
 /* Samples of an optimizer step that one rank has. */
@@ -157,5 +166,8 @@ typedef struct {
 status compose_rows(const compose_run *r, const compose_choice *pinned, const paged_sizes *sizes,
                     const compose_steps *steps, const compose_steps *sources, plan *p);
 
-/* Predicted seconds of one optimizer step; of the whole validation where nothing is trained. */
-double compose_seconds(const plan *p);
+/* Predicted seconds of one optimizer step; of the whole validation where nothing is trained: of the rank that
+ * has most of it. */
+double compose_seconds(const compose_run *r, const plan *p);
+/* Of these what is waited for other ranks, with what moving takes of the processors. */
+double compose_waiting(const compose_run *r, const plan *p);

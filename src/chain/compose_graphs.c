@@ -13,6 +13,8 @@ pass_context compose_context(const compose_run *r, const compose_choice *c) {
                            .unit = compose_unit(r),
                            .micro_batch = c->micro_batch,
                            .ranks = r->ranks,
+                           .of_host = r->of_host,
+                           .chained = compose_chained(r),
                            .tokens = r->context,
                            .least_rows = compose_least_rows(r),
                            .threads = r->lower.threads,
@@ -70,7 +72,7 @@ static status differentiate(const compose_run *r, graph *g, tensor_id loss) {
     uint32_t tensors = g->tensors.count;
     tensor_id *gradient = memory_new(tensors, sizeof *gradient);
     if (!gradient) return status_set(STATUS_FAILED, "no memory to build a graph");
-    bool units = compose_unit(r) < r->batch;
+    bool units = compose_units(r);
     status result = autodiff_run(g, &(autodiff_seed){ .of = loss }, 1, NULL, gradient);
     if (result == STATUS_OK && units) result = units_append(g, &loss, gradient, tensors);
     if (result == STATUS_OK) result = optimizer_append(g, &r->optimizer, loss, gradient, tensors);
@@ -120,7 +122,7 @@ static status build_stem(const compose_run *r, const compose_choice *c, model_mo
     if (until == PASS_FORWARD) return result;
     if (result == STATUS_OK) result = compose_forward(c, &context, g);
     if (result == STATUS_OK && context.training) result = differentiate(r, g, find_loss(g));
-    if (result == STATUS_OK && context.unit < context.batch && context.training) result = settle_units(g);
+    if (result == STATUS_OK && context.training && compose_units(r)) result = settle_units(g);
     return result;
 }
 

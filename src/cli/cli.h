@@ -14,13 +14,14 @@ typedef struct {
     const char *line, *what; /* "snug plan gpt2", and what it shows */
 } cli_example;
 
-enum { CLI_EXAMPLES = 6 };
+enum { CLI_EXAMPLES = 8 };
 
 /* Like the table of options, the table of commands is all that help, manual pages and completion know. */
 typedef struct {
     command command;
     const char *name;
     const char *subject;           /* "MODEL" or "DIR"; in brackets: may be left out; "": none is taken */
+    bool many;                     /* several of it may be given */
     const char *(*subjects)(void); /* words that may stand there: "bash, zsh"; NULL: a path, or none */
     const char *brief;             /* one line */
     const char *about;             /* what --help says first: one paragraph, without line ends */
@@ -47,7 +48,8 @@ status cli_check_directory(const char *path);
 
 status cli_plan(const options *o, cli_streams *streams);
 status cli_train(const options *o, cli_streams *streams);
-status cli_evaluate(const options *o, cli_streams *streams); /* train --eval-only */
+/* train --eval-only. `so_far`: how this rank has come here. */
+status cli_evaluate(const options *o, cli_streams *streams, io_writer *html, status so_far);
 status cli_profile(const options *o, cli_streams *streams);
 status cli_tokenize(const options *o, cli_streams *streams);
 status cli_quantize(const options *o, cli_streams *streams);
@@ -55,6 +57,7 @@ status cli_export(const options *o, cli_streams *streams);
 status cli_merge(const options *o, cli_streams *streams);
 status cli_compare(const options *o, cli_streams *streams);
 status cli_explain(const options *o, cli_streams *streams);
+status cli_snapshot(const options *o, cli_streams *streams);
 
 /* The first changes of settings that save something of a run of `model` in PyTorch, cheapest first, in the
  * words of those who use it. */
@@ -68,6 +71,32 @@ typedef struct {
     uint32_t room, count;
 } cli_savings;
 status cli_estimate_savings(const options *o, const char *model, cli_savings *out);
+
+/* The same of a run that was measured: each part of it changes by the factor that it changes by in the
+ * estimate. */
+typedef enum {
+    CLI_WEIGHTS,
+    CLI_GRADIENTS,
+    CLI_OPTIMIZER,
+    CLI_ACTIVATIONS,
+    CLI_TEMPORARIES,
+    CLI_INPUTS,
+    CLI_PARTS
+} cli_part;
+enum { CLI_CHANGES = 16 };
+typedef struct {
+    char text[FRAMEWORK_CHANGE_BYTES]; /* as options of estimate */
+    uint64_t saves;
+    bool alters; /* what is trained */
+} cli_change;
+typedef struct {
+    const char *framework; /* NULL: nothing was asked */
+    uint64_t live, memory; /* that such a run is estimated to take; of the device that is named, or 0 */
+    cli_change all[CLI_CHANGES];
+    uint32_t count;
+} cli_changes;
+status cli_estimate_changes(const options *o, const char *model, const uint64_t measured[CLI_PARTS],
+                            cli_changes *out);
 
 status cli_estimate(const options *o, cli_streams *streams);
 status cli_status(const options *o, cli_streams *streams);
@@ -88,7 +117,8 @@ status cli_setup(const options *o, setup *s);
 
 /* The decision on an open setup, with a word to people when that takes a while. `from` (NULL: nothing is
  * resumed) gets the checkpoint that a run goes on from. `*decided`: the decision is filled, also where it
- * does not fit. Close all in any case. */
+ * does not fit. Of several ranks the first one decides, and the others hear of it (cli/ranks.h). Close all in
+ * any case. */
 status cli_decide(cli_streams *streams, setup *s, resume *from, decision *d, bool *decided);
 
 void cli_help_all(output *out);

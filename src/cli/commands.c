@@ -116,8 +116,9 @@ const cli_command cli_commands[] = {
                "which term is "
                "the largest, and the cheapest change that makes it fit. Needs no GPU and allocates nothing. "
                "MODEL is a "
-               "config.json, a Hugging Face model directory, a preset, a published model as llama-3-8b, or a "
-               "size as 7B. In snug's sources published/ lists all models that have a name, devices/ all "
+               "config.json, a Hugging Face model directory, a preset, a published model as llama-3-8b, a "
+               "size as 7B, or a step of any model that --recipe's program recorded. In snug's sources "
+               "published/ lists all models that have a name, devices/ all "
                "devices; of a name that is not known the answer says which are nearest.",
       .examples = { { "snug estimate llama-3-8b --gpu h100-80 --batch 1 --context 4096", "does it fit?" },
                     { "snug estimate 7B --gpu rtx-4090 --batch 4 --context 2048 --adapter-rank 16 "
@@ -125,6 +126,9 @@ const cli_command cli_commands[] = {
                       "QLoRA on a desktop" },
                     { "snug estimate config.json --framework snug --gpu v100-32", "and in snug?" },
                     { "snug estimate llama-3-8b --gpu h100-80 --solve context", "how long a context?" },
+                    { "snug estimate --recipe hf > step.py && python step.py config.json",
+                      "a step of any model, recorded without a GPU ..." },
+                    { "snug estimate step.json --gpu h100-80 --batch 8", "... and read" },
                     { "snug estimate --fit qwen3 --gpu a100-40 --context 4096", "how large a model?" },
                     { "snug estimate 70B --gpu h100-80 --gpus 16 --shard fsdp --json | jq .fits",
                       "for programs" } } },
@@ -143,6 +147,25 @@ const cli_command cli_commands[] = {
                     { "snug explain-oom - --for llama-3-8b --batch 4 --context 4096",
                       "pasted; with savings" },
                     { "snug explain-oom log.txt --json | jq .cause", "for programs" } } },
+    { .command = COMMAND_SNAPSHOT,
+      .name = "snapshot",
+      .subject = "[FILE...]",
+      .many = true,
+      .run = cli_snapshot,
+      .brief = "where the memory of a job in PyTorch goes, from its allocator's recording",
+      .about =
+          "Reads what torch.cuda.memory._dump_snapshot writes, and traces and memory timelines of "
+          "torch.profiler, also packed by gzip, as pure data: a file that would run code is refused. Says "
+          "when memory peaks and who holds it then, as weights, gradients, "
+          "optimizer state, activations by block and line, and what says so; what is reserved and free; what "
+          "grows from step to step; why a request was not served; and what would help, in bytes. Several "
+          "files, of ranks or before and after, stand beside each other.",
+      .examples = { { "snug snapshot memory.pickle", "where memory goes, and what helps" },
+                    { "snug snapshot --recipe hf", "how to record it, with the Trainer" },
+                    { "snug snapshot memory.pickle --for gpt2 --batch 8", "which settings would help, too" },
+                    { "snug snapshot before.pickle after.pickle", "beside each other" },
+                    { "snug snapshot memory.pickle --at 1200 --each", "another moment, every allocation" },
+                    { "snug snapshot memory.pickle --json | jq '.devices[].peak'", "for programs" } } },
     { .command = COMMAND_STATUS,
       .name = "status",
       .subject = "DIR",

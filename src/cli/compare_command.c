@@ -7,6 +7,7 @@
 #include "base/units.h"
 #include "cli/apart.h"
 #include "cli/cli.h"
+#include "cli/page_file.h"
 #include "cli/signals.h"
 #include "io/file.h"
 
@@ -139,7 +140,21 @@ static setup_options options_of(const options *o) {
     return run;
 }
 
-static status compare(const options *o, cli_streams *streams, apart *a, io_writer *chart, compare_table *t) {
+/* What goes to files: of --svg and of --html. */
+typedef struct {
+    io_writer chart, html;
+} comparing;
+
+static status write_files(const options *o, cli_streams *streams, comparing *files,
+                          const report_comparison *c) {
+    char name[REPORT_NAME_BYTES];
+    if (o->svg) TRY(write_chart(&files->chart, c));
+    if (o->svg) output_add(&streams->people, "\nChart: %s\n", report_name(o->svg, name));
+    if (!o->html) return STATUS_OK;
+    return page_file_end(o, streams, &files->html, report_compare_page(&files->html, c));
+}
+
+static status compare(const options *o, cli_streams *streams, apart *a, comparing *files, compare_table *t) {
     setup s;
     setup_options run = options_of(o);
     TRY(setup_open(&run, NULL, &s));
@@ -154,10 +169,7 @@ static status compare(const options *o, cli_streams *streams, apart *a, io_write
     if (result == STATUS_OK) {
         report_comparison c = { .setup = &s, .table = t, .measured = a != NULL };
         print_table(o, streams, &c);
-        if (o->svg) result = write_chart(chart, &c);
-        char name[REPORT_NAME_BYTES];
-        if (result == STATUS_OK && o->svg)
-            output_add(&streams->people, "\nChart: %s\n", report_name(o->svg, name));
+        result = write_files(o, streams, files, &c);
     }
     setup_close(&s);
     return result == STATUS_OK && failed != STATUS_OK ? status_set(failed, "%s", sentence) : result;
@@ -169,15 +181,20 @@ status cli_compare(const options *o, cli_streams *streams) {
                           "--measure runs one process, and --ranks plans for %lld; leave one of the two out",
                           (long long)o->run.ranks);
     apart *a = NULL;
-    io_writer chart = { 0 };
+    comparing files = { 0 };
     setup_options run = options_of(o);
+    if (o->html) TRY(io_check_file(o->html));
+    if (o->svg && o->html && (strcmp(o->svg, o->html) == 0 || io_is_same(o->svg, o->html)))
+        return status_set(STATUS_INVALID, "--svg and --html both write %s; choose two names", o->svg);
     if (o->svg) TRY(io_check_file(o->svg));
     if (o->measure) TRY(apart_open(&run, &a)); /* before this process holds anything */
     compare_table *t = memory_new(1, sizeof *t);
     status result = t ? STATUS_OK : status_set(STATUS_FAILED, "no memory to compare");
-    if (result == STATUS_OK && o->svg) result = io_writer_open(&chart, o->svg); /* can it be written? */
-    if (result == STATUS_OK) result = compare(o, streams, a, &chart, t);
-    io_writer_discard(&chart);
+    if (result == STATUS_OK && o->svg) result = io_writer_open(&files.chart, o->svg); /* can it be written? */
+    if (result == STATUS_OK) result = page_file_open(o, &files.html);
+    if (result == STATUS_OK) result = compare(o, streams, a, &files, t);
+    io_writer_discard(&files.chart);
+    io_writer_discard(&files.html);
     apart_close(a);
     memory_free(t);
     return result;

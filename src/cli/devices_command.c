@@ -7,10 +7,13 @@
 #include "base/threads.h"
 #include "base/units.h"
 #include "cli/cli.h"
+#include "comm/comm.h"
+#include "comm/links.h"
 #include "device/device_file.h"
 #include "device/device_gpu.h"
 #include "io/json.h"
 #include "lower/measure.h"
+#include "run/links.h"
 #include "run/rates.h"
 
 /* ---- measuring ---- */
@@ -62,6 +65,43 @@ static status measure(output *people, int threads, const char *folder) {
     return rates_store(&found);
 }
 
+/* ---- between ranks ---- */
+
+/* Of several processes what passes between them is measured, and rank 0 keeps it. What a processor does is
+ * measured by one, which has it alone. */
+static status measure_links(const launch *l) {
+    links found;
+    enum { PATIENCE = 60 }; /* seconds: whoever does not answer is named */
+    TRY(comm_open(l));
+    comm_limit(PATIENCE);
+    TRY(comm_measure(&found));
+    return comm_agree(l->rank ? STATUS_OK : links_store(&found));
+}
+
+static const char *const link_names[LINK_COUNT] = { "a host   ", "hosts    " };
+static const char *const link_keys[LINK_COUNT] = { "within_a_host", "between_hosts" };
+
+static void print_links(output *out, const links *l) {
+    for (int i = 0; i < LINK_COUNT; i++) {
+        const link_rates *x = &l->of[i];
+        output_add(out, "  %s %.2f GB/s, and %.0f microseconds a movement; a processor for %.2f ns a byte\n",
+                   link_names[i], 1e-9 * x->rate, 1e6 * x->seconds, 1e9 * x->busy_seconds);
+    }
+}
+
+static void put_links(json_writer *w, const links *l) {
+    json_begin_object(w, "links");
+    for (int i = 0; i < LINK_COUNT; i++) {
+        json_begin_object(w, link_keys[i]);
+        json_put_number(w, "seconds", l->of[i].seconds);
+        json_put_number(w, "bytes", l->of[i].rate);
+        json_put_number(w, "busy_seconds", l->of[i].busy);
+        json_put_number(w, "busy_seconds_a_byte", l->of[i].busy_seconds);
+        json_end_object(w);
+    }
+    json_end_object(w);
+}
+
 /* ---- showing ---- */
 
 enum { GPU_WHY_BYTES = 256 };
@@ -109,6 +149,8 @@ static void print(output *out, int threads, const device_rates *r) {
     output_add(out, "  a call    %.2f microseconds\n", 1e6 * r->call_seconds);
     output_add(out, "  disk      %.2f GB/s read, %.2f GB/s written\n", 1e-9 * r->file_read,
                1e-9 * r->file_written);
+    output_add(out, "Ranks       what passes between processes of\n");
+    print_links(out, &r->links);
 }
 
 /* The GPU that --device cuda would take. NULL, and `why`: there is none. */
@@ -189,6 +231,7 @@ static void print_json(output *out, int threads, const device_rates *r, const de
     json_put_unsigned(&w, "cache_bytes", (uint64_t)r->cache_bytes);
     json_put_integer(&w, "threads", threads);
     put_rates(&w, r);
+    put_links(&w, &r->links);
     put_gpu(&w, gpu, why);
     json_end_object(&w);
     text_add(&t, "\n");
@@ -197,9 +240,26 @@ static void print_json(output *out, int threads, const device_rates *r, const de
 
 status cli_devices(const options *o, cli_streams *streams) {
     int threads = o->run.threads ? (int)o->run.threads : threads_available();
-    if (o->measure) TRY(measure(&streams->people, threads, o->run.folder));
+    launch l = { .world = 1 };
+    if (o->measure) TRY(launch_find(&l));
+    if (l.world > 1 && o->run.folder)
+        return status_set(STATUS_INVALID,
+                          "among several ranks links alone are measured, and no folder's disk; start "
+                          "'snug devices --measure' by itself for that");
+    if (l.world > 1 && !l.by_mpi)
+        return status_set(STATUS_INVALID,
+                          "%s started %d processes; links between processors are measured by MPI: start them "
+                          "with mpirun -n %d",
+                          l.launcher, l.world, l.world);
+    if (l.world > 1)
+        TRY(measure_links(&l));
+    else if (o->measure)
+        TRY(measure(&streams->people, threads, o->run.folder));
     device_rates r = rates_find(o->measure ? RATES_KNOWN : o->run.rates, device_default(), threads);
-    char why[GPU_WHY_BYTES] = "";
+    char why[GPU_WHY_BYTES] = "", links_why[DEVICE_SOURCE_BYTES] = "";
+    if (o->measure || o->run.rates != RATES_BUILT_IN) links_known(&r.links, links_why);
+    if (links_why[0] && streams->people.file)
+        output_add(&streams->people, "measured links are left out: %s\n", links_why);
     const device *gpu = gpu_here(why);
     if (streams->people.file) print(&streams->people, threads, &r), print_gpu(&streams->people, gpu, why);
     if (o->json) print_json(&streams->result, threads, &r, gpu, why);

@@ -5,9 +5,11 @@
 #include "cli/cli.h"
 #include "cli/estimate/cluster_answer.h"
 #include "cli/estimate/estimate.h"
+#include "cli/estimate/page.h"
 #include "cli/gpu.h"
+#include "cli/page_file.h"
 
-static status answer(estimate_question *e, cli_streams *streams) {
+static status show(estimate_question *e, cli_streams *streams, io_writer *html) {
     framework_advice a = { .text = "" };
     TRY(e->framework->estimate(&e->subject, &e->settings, &e->result));
     if (!e->result.fits) TRY(framework_advise(e->framework, &e->subject, &e->settings, &a));
@@ -27,6 +29,7 @@ static status answer(estimate_question *e, cli_streams *streams) {
         output_text(&streams->result, &t);
         TRY(emitted);
     }
+    if (e->o->html) TRY(page_file_end(e->o, streams, html, estimate_page(html, e, &a)));
     bool strict = e->o->estimate.strict;
     if (strict && e->result.fits && !e->result.surely)
         return status_set(STATUS_NO_FIT, "%s may fit %s: the upper end of the interval does not",
@@ -35,6 +38,14 @@ static status answer(estimate_question *e, cli_streams *streams) {
     char more[UNITS_TEXT_BYTES];
     return status_set(STATUS_NO_FIT, "%s does not fit %s: %s too much", e->model.name, e->hardware.name,
                       units_column_text(e->result.beyond, e->hardware.memory + e->hardware.leaves, more));
+}
+
+static status answer(estimate_question *e, cli_streams *streams) {
+    io_writer html = { 0 };
+    TRY(page_file_open(e->o, &html));
+    status result = show(e, streams, &html);
+    io_writer_discard(&html);
+    return result;
 }
 
 /* The plan itself: of a GPU that there are kernels for that of 'plan --gpu', of any other device this
@@ -58,6 +69,7 @@ static status answer_snug(const estimate_question *e, cli_streams *streams) {
                 h->name);
     }
     if (!o.estimate.serves) return cli_plan(&o, streams);
+    if (o.html) return status_set(STATUS_INVALID, "--html is of training; leave it out with --serve");
     bool folder = cli_check_directory(o.subject) == STATUS_OK;
     if (!folder && streams->people.file)
         output_add(&streams->people,
@@ -122,6 +134,12 @@ static status check_hours(const estimate_options *x, bool solving) {
 static status check_together(const options *o) {
     const estimate_options *x = &o->estimate;
     bool solving = x->solve != SOLVE_FITS || x->family;
+    if (o->html && solving)
+        return status_set(STATUS_INVALID, "--html shows one answer, with what would change it; leave out %s",
+                          x->family ? "--fit" : "--solve");
+    if (o->html && x->emit == EMIT_SLURM)
+        return status_set(STATUS_INVALID, "--emit slurm writes a script and no report; leave out --html");
+    if (o->html) TRY(io_check_file(o->html));
     TRY(check_hours(x, solving));
     if (x->emit && o->json)
         return status_set(STATUS_INVALID, "--emit and --json both write to stdout; say one of them");
@@ -172,6 +190,7 @@ static status answer_all(const options *o, cli_streams *streams) {
 
 status cli_estimate(const options *o, cli_streams *streams) {
     options with = *o;
+    if (o->estimate.recipe) return estimate_recipe(o, streams);
     TRY(check_together(o));
     if (o->estimate.measured) TRY(learn_overhead(o, &streams->people, &with));
     return answer_all(&with, streams);

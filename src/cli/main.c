@@ -12,6 +12,7 @@
 #include "base/utf8.h"
 #include "cli/cli.h"
 #include "cli/gpu.h"
+#include "cli/ranks.h"
 #include "comm/comm.h"
 #include "io/json.h"
 
@@ -44,17 +45,26 @@ static void put_no_fit(output *out) {
     output_text(out, &t);
 }
 
-/* Rank 0 speaks for those that MPI joins. */
-static bool is_silent(void) { return started.rank && started.by_mpi; }
+/* Rank 0 speaks for those that train together. */
+static bool is_silent(void) { return started.rank != 0; }
 
-/* Training is done by as many processes as were started. Others are of one: mpirun is told so, and what a
- * shell or a container says to whatever is started there does not concern them. */
-static status find_ranks(const cli_command *c, cli_streams *streams) {
+static bool says(int count, char **arguments, const char *word) {
+    for (int i = 0; i < count; i++)
+        if (strcmp(arguments[i], word) == 0) return true;
+    return false;
+}
+
+/* Training is done, and links are measured, by as many processes as were started. Others are of one: mpirun
+ * is told so, and what a shell or a container says to whatever is started there does not concern them. */
+static status find_ranks(const cli_command *c, int count, char **arguments, cli_streams *streams) {
     launch found;
     status result = launch_find(&found);
-    if (c->command == COMMAND_TRAIN || (result == STATUS_OK && !found.lasts)) started = found;
+    bool measures = c->command == COMMAND_DEVICES && found.by_mpi && says(count, arguments, "--measure"),
+         together = c->command == COMMAND_TRAIN || measures;
+    if (together || (result == STATUS_OK && !found.lasts)) started = found;
+    device_local(started.local);
     if (is_silent()) streams->result.file = streams->people.file = NULL;
-    if (c->command == COMMAND_TRAIN) return result;
+    if (together) return result;
     if (started.world > 1)
         return status_set(STATUS_INVALID, "%s started %d processes, and %s is of one", started.launcher,
                           started.world, c->name);
@@ -93,12 +103,11 @@ static status choose_gpu(const cli_command *c, options *o, device_elsewhere *at)
 static status run_command(const cli_command *c, int count, char **arguments, cli_streams *streams) {
     static option_table table; /* large for a stack */
     options_table(&table);
-    for (int i = 0; i < count; i++) /* help wins over whatever is wrong beside it */
-        if (strcmp(arguments[i], "--help") == 0 || strcmp(arguments[i], "-h") == 0) {
-            cli_help_command(&streams->result, c);
-            return STATUS_OK;
-        }
-    TRY(find_ranks(c, streams));
+    if (says(count, arguments, "--help") || says(count, arguments, "-h")) { /* whatever is wrong beside it */
+        cli_help_command(&streams->result, c);
+        return STATUS_OK;
+    }
+    TRY(find_ranks(c, count, arguments, streams));
     options o;
     status result = options_read(&table, c->command, count, arguments, &o);
     device_elsewhere at;
@@ -140,7 +149,7 @@ static void speak(void) {
 }
 
 static void say(void) {
-    if (!is_silent() || comm_is_broken()) speak();
+    if (!is_silent()) speak();
 }
 
 /* Where a standard stream is closed, a file of ours would get its number and be written to as if it were the
@@ -159,12 +168,11 @@ static void note_end(int number) {
     ended_by_launcher = 1;
 }
 
-/* A rank that failed before it had a transport: rank 0 has failed as well, and the launcher ends all for it,
- * or nobody else knows what happened here. */
-static void wait_for_rank_0(void) {
-    enum { TENTHS = 30 };
+/* A rank that failed before it had a transport, or with that: rank 0 has failed as well, and the launcher
+ * ends all for it, or nobody else knows what happened here. */
+static void wait_for_rank_0(int tenths) {
     signal(SIGTERM, note_end);
-    for (int i = 0; i < TENTHS && !ended_by_launcher; i++) usleep(100000);
+    for (int i = 0; i < tenths && !ended_by_launcher; i++) usleep(100000);
     if (!ended_by_launcher) speak();
 }
 
@@ -172,9 +180,10 @@ static void wait_for_rank_0(void) {
  * transport waits for it, and where there is none yet the others wait a moment. */
 static void leave(status result) {
     if (result != STATUS_OK) signal(SIGTERM, SIG_IGN);
-    if (result != STATUS_OK && is_silent() && comm_world().world == 1) wait_for_rank_0();
+    if (result != STATUS_OK && is_silent() && comm_world().world == 1) wait_for_rank_0(30);
+    if (result != STATUS_OK && is_silent() && comm_is_broken()) wait_for_rank_0(10);
     if (comm_is_broken()) comm_abort((int)result); /* whoever is waited for does not come */
-    comm_close();
+    ranks_end();
 }
 
 int main(int count, char **arguments) {

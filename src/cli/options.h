@@ -28,7 +28,8 @@ typedef enum {
     COMMAND_EXPLAIN = 4096,
     COMMAND_EXPORT = 8192,
     COMMAND_TOKENIZE = 16384,
-    COMMAND_SERVE = 32768
+    COMMAND_SERVE = 32768,
+    COMMAND_SNAPSHOT = 65536
 } command;
 enum { COMMAND_EVERY = ~0 };
 
@@ -62,7 +63,8 @@ typedef struct {
     torch_version torch;
     bool checkpointing, reentrant, holds_output, keeps_gradients, strict;
     bool expandable, padded, compiled, benchmarks;
-    int64_t shortest;               /* tokens of a sample; 0: all have the context's */
+    int64_t shortest; /* tokens of a sample; 0: all have the context's */
+    enum { STEP_RECIPE_NONE, STEP_RECIPE_PLAIN, STEP_RECIPE_HF, STEP_RECIPE_LIGHTNING } recipe;
     int64_t labels;                 /* of an encoder's classifier; 0: it has the head that fills gaps */
     vllm_quantization quantization; /* serving: */
     vllm_cache cache;
@@ -88,6 +90,15 @@ typedef struct {
     bool dry_run, eager, no_formats;
 } serve_words;
 extern const serve_words options_serve; /* its defaults */
+
+/* Of snapshot. */
+typedef struct {
+    int64_t at;      /* an instant; -1: the peak */
+    uint64_t memory; /* of the device; 0: not said */
+    option_list files;
+    enum { RECIPE_NONE, RECIPE_PLAIN, RECIPE_HF, RECIPE_LIGHTNING, RECIPE_TORCHTITAN } recipe;
+    bool each, anonymous;
+} snapshot_words;
 
 /* What a command line says, at its defaults before. */
 typedef struct {
@@ -127,9 +138,11 @@ typedef struct {
     enum { EXPORT_F16, EXPORT_BF16, EXPORT_F32, EXPORT_Q8_0 } export_type;
     int64_t compare_steps; /* compare: */
     const char *svg;
+    const char *html; /* of commands with a report: where its page goes */
     estimate_options estimate;
     serve_words serve;
-    const char *for_model; /* explain-oom: */
+    snapshot_words snapshot;
+    const char *for_model; /* explain-oom, snapshot: */
     const char *gpu;       /* that plans are for; NULL: --device says */
     enum { PIN_AUTO, PIN_OFF } pin_threads;
     const char *instructions; /* base/instructions.h; NULL: auto */
@@ -159,6 +172,7 @@ typedef enum {
     OPTION_MAYBE,   /* a text that may be left out; that it was given is noted at word_flag */
     OPTION_CHOICE,  /* an enum, by the order of `words` */
     OPTION_SETTING, /* const char *: auto, off, or what the technique number `meaning` reads */
+    OPTION_RANKS,   /* int64_t twice: 8, or 8x4 with those of a host behind; 0: all of them */
     OPTION_LIST,    /* option_list of texts; may be given several times, and as a list in a file */
 } option_kind;
 
@@ -180,15 +194,15 @@ typedef struct {
     unsigned commands;
 } option;
 
-enum { OPTIONS_MOST = 160 + PASS_MAX };
+enum { OPTIONS_MOST = 176 + PASS_MAX };
 typedef struct {
     option rows[OPTIONS_MOST];
     uint32_t count;
     char names[PASS_MAX][PASS_OPTION_BYTES];
 } option_table;
 
-extern const option options_elsewhere[], options_text[],
-    options_ranks[]; /* parts of it; end with one without a name */
+extern const option options_elsewhere[], options_text[], options_ranks[], options_snapshot[],
+    options_page[]; /* parts of it; end with one without a name */
 void options_table(option_table *t);
 options options_defaults(void);
 dtype options_products(const options *o); /* of --dtype; NONE: auto */

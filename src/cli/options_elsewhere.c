@@ -1,9 +1,10 @@
-/* The options of those who ask for hardware and frameworks that are elsewhere: estimate and explain-oom. */
+/* The options of those who ask for hardware and frameworks that are elsewhere: estimate, explain-oom and
+ * snapshot. */
 #include "cli/cli.h"
 #include "estimate/clusters/cluster.h"
 
 enum {
-    OUTSIDE = COMMAND_ESTIMATE | COMMAND_EXPLAIN,
+    OUTSIDE = COMMAND_ESTIMATE | COMMAND_EXPLAIN | COMMAND_SNAPSHOT,
     RUN = COMMAND_PLAN | COMMAND_TRAIN | COMMAND_COMPARE | COMMAND_PROFILE
 };
 
@@ -14,10 +15,12 @@ const option options_elsewhere[] = {
       .hint = "MODEL",
       .kind = OPTION_TEXT,
       .group = GROUP_ELSEWHERE,
-      .commands = COMMAND_EXPLAIN,
+      .commands = COMMAND_EXPLAIN | COMMAND_SNAPSHOT,
       .offset = FIELD(for_model),
       .names = cli_model_names,
-      .help = "the model that ran out, so that savings are in bytes; its settings are the options below" },
+      .help = "the model that ran out or was recorded, so that savings of settings are in bytes; its "
+              "settings are "
+              "the options below" },
     { .name = "framework",
       .hint = "NAME",
       .kind = OPTION_CHOICE,
@@ -536,6 +539,14 @@ const option options_elsewhere[] = {
       .low = 0,
       .high = 1 << 20,
       .help = "llama.cpp: layers on the device, counted from the last" },
+    { .name = "recipe",
+      .hint = "LOOP",
+      .kind = OPTION_CHOICE,
+      .group = GROUP_ELSEWHERE,
+      .commands = COMMAND_ESTIMATE,
+      .offset = FIELD(estimate.recipe),
+      .words = "none, plain, hf, lightning",
+      .help = "without a MODEL: the program that records a step of any model, for estimate to read" },
     { .name = "emit",
       .hint = "TOOL",
       .kind = OPTION_CHOICE,

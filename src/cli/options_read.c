@@ -214,7 +214,12 @@ static status read_word(reading *r, const char *word, const char **subject) {
     const char *name = cli_command_name(r->command), *what = cli_subject_name(r->command);
     if (!*what) return status_set(STATUS_INVALID, "%s takes options only, not '%s'", name, word);
     if (!*word) return status_set(STATUS_INVALID, "%s: the name of the %s is empty", name, what);
-    if (*subject)
+    if (cli_command_of(r->command)->many) {
+        option_list *files = &r->out->snapshot.files;
+        if (files->count == OPTION_LIST_MOST)
+            return status_set(STATUS_INVALID, "%s takes %d of %s at most", name, OPTION_LIST_MOST, what);
+        files->items[files->count++] = word;
+    } else if (*subject)
         return status_set(STATUS_INVALID, "%s takes one %s, and '%s' is given beside '%s'", name, what, word,
                           *subject);
     *subject = word;

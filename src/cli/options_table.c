@@ -10,31 +10,33 @@ enum {
     RUN = SCHEDULED | COMMAND_PROFILE, /* what shapes a step */
     ALL = RUN | COMMAND_GENERATE,
     EVALUATED = RUN | COMMAND_QUANTIZE, /* what a loss is taken on */
-    OUTSIDE = COMMAND_ESTIMATE | COMMAND_EXPLAIN,
+    OUTSIDE = COMMAND_ESTIMATE | COMMAND_EXPLAIN | COMMAND_SNAPSHOT,
     SIZED = RUN | OUTSIDE,            /* what says how large a step is */
     PLANNED = RUN | COMMAND_ESTIMATE, /* what says how a step is planned, with FOR_SNUG */
-    DOCUMENTS = COMMAND_TOKENIZE | COMMAND_TRAIN
+    DOCUMENTS = COMMAND_TOKENIZE | COMMAND_TRAIN,
+    CONFIGURED = ALL | COMMAND_DEVICES | COMMAND_QUANTIZE | COMMAND_TOKENIZE | COMMAND_EXPORT | OUTSIDE
 };
 #define FOR_SNUG "framework=snug" /* where there is a choice of frameworks */
 
 #define FIELD(member) offsetof(options, member)
+#define COLUMN(member)                                                                                       \
+    .hint = "NAME", .kind = OPTION_TEXT, .group = GROUP_DATA, .commands = RUN, .offset = FIELD(member)
 
-/* The orders of the enums that choices are stored as. */
-_Static_assert(DATA_KIND_AUTO == 0 && DATA_KIND_BYTES == 1 && DATA_KIND_U16 == 2, "");
-_Static_assert(DATA_KIND_U32 == 3 && DATA_KIND_NPY == 4 && DATA_KIND_JSONL == 5 && DATA_KIND_TOKENS == 6 &&
-                   DATA_KINDS == 7,
-               "");
+/* The orders of the enums that choices are stored as; rows are in the order of --help. */
+_Static_assert(DATA_KIND_AUTO == 0 && DATA_KIND_BYTES == 1 && DATA_KIND_U16 == 2 && DATA_KINDS == 7, "");
+_Static_assert(DATA_KIND_U32 == 3 && DATA_KIND_NPY == 4 && DATA_KIND_JSONL == 5 && DATA_KIND_TOKENS == 6, "");
 _Static_assert(SCHEDULE_COSINE == 0 && SCHEDULE_LINEAR == 1 && SCHEDULE_CONSTANT == 2, "");
 _Static_assert(RATES_AUTO == 0 && RATES_BUILT_IN == 1 && RATES_KNOWN == 2, "");
 _Static_assert(sizeof(data_kind) == sizeof(int) && sizeof(schedule_kind) == sizeof(int), "");
 
-/* In the order of --help. */
 static const option rows[] = {
     { .name = "memory",
       .hint = "SIZE|auto",
       .kind = OPTION_BYTES,
       .group = GROUP_MEMORY,
-      .commands = ALL | COMMAND_QUANTIZE | COMMAND_TOKENIZE | COMMAND_EXPORT | COMMAND_SERVE,
+      .commands =
+          ALL | COMMAND_QUANTIZE | COMMAND_TOKENIZE | COMMAND_EXPORT | COMMAND_SERVE | COMMAND_ESTIMATE,
+      .needs = FOR_SNUG,
       .offset = FIELD(run.memory),
       .word = "auto",
       .word_flag = FIELD(run.memory_auto),
@@ -249,27 +251,21 @@ static const option rows[] = {
       .help = "what the model is to end in: classes, classes:N or score: its data are records of a text and "
               "a label (JSON lines, CSV, Parquet), of which every tenth validates" },
     { .name = "text-column",
-      .hint = "NAME",
-      .kind = OPTION_TEXT,
-      .group = GROUP_DATA,
-      .commands = RUN,
-      .offset = FIELD(run.text_column),
+      COLUMN(run.text_column),
       .fallback = "text",
       .help = "the column of the text, where the model's head judges texts" },
+    { .name = "image-column",
+      COLUMN(run.image_column),
+      .fallback = "image",
+      .help =
+          "the column of a table that says where a picture is, or of Parquet holds it, where the model sees "
+          "images" },
     { .name = "label-column",
-      .hint = "NAME",
-      .kind = OPTION_TEXT,
-      .group = GROUP_DATA,
-      .commands = RUN,
-      .offset = FIELD(run.label_column),
+      COLUMN(run.label_column),
       .fallback = "label",
       .help = "the column of what is told of it: a name of a class, or a number" },
     { .name = "pair-column",
-      .hint = "NAME",
-      .kind = OPTION_TEXT,
-      .group = GROUP_DATA,
-      .commands = RUN,
-      .offset = FIELD(run.pair_column),
+      COLUMN(run.pair_column),
       .fallback = "none",
       .help = "the column of a second text, which is judged together with the first" },
     { .name = "data-kind",
@@ -700,21 +696,20 @@ static const option rows[] = {
     { .name = "json",
       .kind = OPTION_FLAG,
       .group = GROUP_OUTPUT,
-      .commands = ALL | COMMAND_DEVICES | COMMAND_STATUS | COMMAND_QUANTIZE | COMMAND_TOKENIZE |
-                  COMMAND_EXPORT | COMMAND_SERVE | OUTSIDE,
+      .commands = CONFIGURED | COMMAND_STATUS | COMMAND_SERVE | COMMAND_SNAPSHOT,
       .offset = FIELD(json),
       .help = "the result as JSON on stdout; text for people goes to stderr" },
     { .name = "quiet",
       .kind = OPTION_FLAG,
       .group = GROUP_OUTPUT,
-      .commands = ALL | COMMAND_DEVICES | COMMAND_QUANTIZE | COMMAND_TOKENIZE | COMMAND_EXPORT | OUTSIDE,
+      .commands = CONFIGURED | COMMAND_SNAPSHOT,
       .offset = FIELD(quiet),
       .help = "no text for people, except errors" },
     { .name = "config",
       .hint = "FILE",
       .kind = OPTION_TEXT,
       .group = GROUP_OUTPUT,
-      .commands = ALL | COMMAND_DEVICES | COMMAND_QUANTIZE | COMMAND_TOKENIZE | COMMAND_EXPORT | OUTSIDE,
+      .commands = CONFIGURED,
       .offset = FIELD(config),
       .help = "options from a YAML file, one 'name: value' a line; what the command line says wins" },
     { .name = "help",
@@ -751,13 +746,13 @@ static void add_part(option_table *t, const option *part) {
 /* Groups follow each other in the order of their enum. */
 void options_table(option_table *t) {
     *t = (option_table){ 0 };
-    size_t known = sizeof rows / sizeof *rows;
-    for (size_t i = 0; i < known; i++) {
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         option_group before = i ? rows[i - 1].group : GROUP_MEMORY, now = rows[i].group;
         if (before == GROUP_MEMORY && now > GROUP_MEMORY) add_part(t, options_ranks);
         if (before < GROUP_TECHNIQUES && now > GROUP_TECHNIQUES) add_techniques(t);
         if (before < GROUP_ELSEWHERE && now > GROUP_ELSEWHERE) add_part(t, options_elsewhere);
         if (before < GROUP_TEXT && now > GROUP_TEXT) add_part(t, options_text);
+        if (before < now && now == GROUP_OUTPUT) add_part(t, options_snapshot), add_part(t, options_page);
         t->rows[t->count++] = rows[i];
     }
     assert(t->count <= OPTIONS_MOST);
@@ -771,6 +766,7 @@ options options_defaults(void) {
                       .tokens = 200,
                       .temperature = 0.8,
                       .serve = options_serve,
+                      .snapshot.at = -1,
                       .top_k = 0,
                       .top_p = 1,
                       .repetition_penalty = 1,

@@ -209,8 +209,9 @@ const option options_text[] = {
       .low = 1,
       .high = 1 << 24,
       .fallback = "the model's context",
-      .help = "positions of a text, prompt and answer, at most; auto: as many as --max-num-seqs texts have "
-              "room for at once" },
+      .help =
+          "positions of a text, prompt and answer together, at most; T5: of each of the two; auto: as many "
+          "as --max-num-seqs texts have room for at once" },
     { .name = "max-num-seqs",
       .hint = "N|auto",
       .kind = OPTION_INTEGER,
@@ -231,7 +232,9 @@ const option options_text[] = {
       .offset = FIELD(serve.rows),
       .low = 1,
       .high = 2048,
-      .help = "rows of a step: one of each text that is written, the rest for prompts" },
+      .help =
+          "rows of a step: one of each text that is written, the rest for prompts; T5 reads prompts in steps "
+          "of their own, as long as the longest" },
     { .name = "max-queue",
       .hint = "N",
       .kind = OPTION_INTEGER,

@@ -58,6 +58,7 @@ const char *options_default(const option *row, const options *defaults, char buf
     case OPTION_LIST:
     case OPTION_MAYBE:
     case OPTION_COUNT:
+    case OPTION_RANKS:
     case OPTION_BYTES: break;
     }
     return buffer;
@@ -76,6 +77,7 @@ static size_t size_of(const option *row) {
     case OPTION_TEXT:
     case OPTION_MAYBE:
     case OPTION_SETTING: return sizeof(const char *);
+    case OPTION_RANKS: return 2 * sizeof(int64_t);
     case OPTION_LIST: break;
     }
     return 0;
@@ -86,6 +88,8 @@ static void add_number(const option *row, const char *field, text *out) {
     double number;
     memcpy(&whole, field, sizeof whole);
     memcpy(&number, field, sizeof number);
+    int64_t pair[2] = { 0 };
+    if (row->kind == OPTION_RANKS) memcpy(pair, field, sizeof pair);
     bool real = row->kind == OPTION_NUMBER || row->kind == OPTION_COUNT;
     bool word = row->word && (real ? number : (double)whole) == row->meaning;
     if (word)
@@ -94,6 +98,7 @@ static void add_number(const option *row, const char *field, text *out) {
         text_add(out, "%.17g", number);
     else
         text_add(out, "%lld", (long long)whole);
+    if (pair[1]) text_add(out, "x%lld", (long long)pair[1]);
 }
 
 static void add_given(const option *row, const options *o, text *out) {
@@ -105,7 +110,7 @@ static void add_given(const option *row, const options *o, text *out) {
     if (row->kind == OPTION_CHOICE)
         value = options_choice(row, o, word);
     else if (size_of(row) == sizeof value && row->kind != OPTION_INTEGER && row->kind != OPTION_NUMBER &&
-             row->kind != OPTION_COUNT && row->kind != OPTION_BYTES)
+             row->kind != OPTION_COUNT && row->kind != OPTION_RANKS && row->kind != OPTION_BYTES)
         memcpy(&value, field, sizeof value);
     if (row->kind == OPTION_MAYBE && !value) return;
     text_add(out, " ");
@@ -247,6 +252,21 @@ static status store_number(const option *row, const char *name, const char *valu
     return STATUS_OK;
 }
 
+/* "8", or "8x4": on two hosts. */
+static status store_ranks(const option *row, const char *name, const char *value, char *field) {
+    char first[OPTION_NAME_BYTES];
+    int64_t pair[2] = { 0 };
+    size_t length = strcspn(value, "x");
+    snprintf(first, sizeof first, "%.*s", (int)(length < sizeof first ? length : sizeof first - 1), value);
+    TRY(units_parse_integer(first, name, (int64_t)row->low, (int64_t)row->high, &pair[0]));
+    if (value[length]) TRY(units_parse_integer(value + length + 1, name, 1, (int64_t)row->high, &pair[1]));
+    if (pair[1] > pair[0])
+        return status_set(STATUS_INVALID, "%s: %lld ranks on each host are more than %lld in all", name,
+                          (long long)pair[1], (long long)pair[0]);
+    memcpy(field, pair, sizeof pair);
+    return STATUS_OK;
+}
+
 status options_store(const option *row, const char *name, const char *value, options *o) {
     char *field = (char *)o + row->offset;
     if (row->word_flag)
@@ -258,6 +278,7 @@ status options_store(const option *row, const char *name, const char *value, opt
     case OPTION_SETTING: return store_setting(row, name, value, field);
     case OPTION_LIST: return store_item(name, value, field);
     case OPTION_MAYBE: return store_maybe(row, value, field, o);
+    case OPTION_RANKS: return store_ranks(row, name, value, field);
     case OPTION_TEXT: memcpy(field, &value, sizeof value); return STATUS_OK;
     case OPTION_INTEGER:
     case OPTION_NUMBER:

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
+#include "cli/page_file.h"
 #include "cli/wanted.h"
 #include "run/weights.h"
 
@@ -37,6 +38,7 @@ status cli_setup(const options *o, setup *s) {
 status cli_decide(cli_streams *streams, setup *s, resume *from, decision *d, bool *decided) {
     *decided = false;
     if (from) TRY(resume_find(s, from));
+    if (s->comm.rank) return STATUS_OK; /* rank 0 searches for all, and tells (ranks_agree) */
     if (streams->people.file && isatty(STDERR_FILENO)) tell_after_a_second(true);
     status result = from ? resume_decide(s, from, d) : decision_make(s, d);
     tell_after_a_second(false);
@@ -65,9 +67,13 @@ status cli_plan(const options *o, cli_streams *streams) {
     setup s = { 0 };
     decision d = { 0 };
     bool decided = false;
+    io_writer html = { 0 };
+    TRY(page_file_open(o, &html));
     status result = setup_open(&o->run, NULL, &s);
     if (result == STATUS_OK) result = cli_decide(streams, &s, NULL, &d, &decided);
     if (decided) print_plan(o, streams, &s, &d);
+    if (decided) result = page_file_plan(o, streams, &html, &s, &d, result);
+    io_writer_discard(&html);
     decision_close(&d);
     setup_close(&s);
     return result;

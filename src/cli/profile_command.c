@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/page_file.h"
 #include "cli/signals.h"
 #include "io/file.h"
 #include "run/made_up.h"
@@ -28,20 +29,29 @@ static void print_profile(const options *o, cli_streams *streams, const setup *s
     output_text(&streams->result, &t);
 }
 
-static status profile(const options *o, cli_streams *streams, const setup *s, const decision *d,
-                      io_writer *trace) {
+/* What goes to files. */
+typedef struct {
+    io_writer trace, html;
+} profile_files;
+
+static status profile(const options *o, cli_streams *streams, const setup *s, decision *d,
+                      profile_files *to) {
     profile_result r = { 0 };
+    bool observes;
+    TRY(profile_reserve(s, d, o->profile_steps, &observes));
     signals_watch(SIGNALS_READS_GO_ON);
-    status result = profile_run(s, d, o->profile_steps, &signals_stop, &r);
+    status result = profile_run(s, d, o->profile_steps, observes, &signals_stop, &r);
     if (result == STATUS_OK && o->trace) {
-        result = report_profile_trace(trace, s, d, &r);
-        if (result == STATUS_OK) result = io_writer_commit(trace);
+        result = report_profile_trace(&to->trace, s, d, &r);
+        if (result == STATUS_OK) result = io_writer_commit(&to->trace);
     }
     if (r.steps == o->profile_steps) print_profile(o, streams, s, d, &r);
     char name[REPORT_NAME_BYTES];
     if (result == STATUS_OK && o->trace && streams->people.file)
         output_add(&streams->people, "\nTrace: %s, for ui.perfetto.dev or chrome://tracing\n",
                    report_name(o->trace, name));
+    if (result == STATUS_OK && o->html)
+        result = page_file_end(o, streams, &to->html, report_profile_page(&to->html, s, d, &r));
     profile_close(&r);
     return result;
 }
@@ -50,10 +60,11 @@ status cli_profile(const options *o, cli_streams *streams) {
     setup s = { 0 };
     decision d = { 0 };
     bool decided = false;
-    io_writer trace = { 0 }; /* opened first: a place that can't be written is known before any work */
+    profile_files to = { 0 }; /* opened first: a place that can't be written is known before any work */
     if (o->trace) TRY(io_check_file(o->trace));
-    if (o->trace) TRY(io_writer_open(&trace, o->trace));
-    status result = cli_setup(o, &s);
+    if (o->trace) TRY(io_writer_open(&to.trace, o->trace));
+    status result = page_file_open(o, &to.html);
+    if (result == STATUS_OK) result = cli_setup(o, &s);
     if (result == STATUS_OK) result = cli_decide(streams, &s, NULL, &d, &decided);
     if (decided && streams->people.file) print_beginning(&streams->people, &s, &d);
     if (decided && result == STATUS_NO_FIT && o->json) {
@@ -61,10 +72,11 @@ status cli_profile(const options *o, cli_streams *streams) {
         report_plan_json(&json, &s, &d);
         output_text(&streams->result, &json);
     }
+    if (decided && result == STATUS_NO_FIT) result = page_file_plan(o, streams, &to.html, &s, &d, result);
     if (result == STATUS_OK) result = made_up_train(&s);
-    if (result == STATUS_OK) result = profile_reserve(&s, &d, o->profile_steps);
-    if (result == STATUS_OK) result = profile(o, streams, &s, &d, &trace);
-    io_writer_discard(&trace);
+    if (result == STATUS_OK) result = profile(o, streams, &s, &d, &to);
+    io_writer_discard(&to.trace);
+    io_writer_discard(&to.html);
     decision_close(&d);
     setup_close(&s);
     return result;

@@ -5,13 +5,15 @@
 #include "cli/cli.h"
 #include "comm/comm.h"
 
-/* Joins the others, before anything is read: opens the transport, and settles what depends on how many there
- * are. With one process it does nothing. */
-status ranks_begin(const launch *l, options *o);
+/* Joins the others, before anything is read: opens the transport, sees what it takes, looks whether all are
+ * alike, and settles what depends on how many there are. With one process it does nothing. */
+status ranks_begin(const launch *l, options *o, output *people);
+void ranks_end(void); /* also after failure, and where none began */
 
 /* Makes what every rank found here the same: the rates of rank 0, the smallest budget. */
 status ranks_settle(setup *s);
 
-/* `so_far` and the plan of all ranks: STATUS_INVALID where plans differ, or what is trained, or the step that
- * it goes on from. */
-status ranks_agree(status so_far, const decision *d, const resume *from);
+/* `so_far`: how each rank has come to here, rank 0 with a decision. All make its plan. STATUS_INVALID where
+ * plans differ all the same, or what is trained, or the step that it goes on from. `from` NULL: the setup is
+ * of validation alone. */
+status ranks_agree(status so_far, setup *s, decision *d, const resume *from);

@@ -6,7 +6,9 @@
 
 #include "base/units.h"
 #include "cli/cli.h"
+#include "cli/page_file.h"
 #include "cli/progress.h"
+#include "cli/signals.h"
 #include "io/json.h"
 #include "train/standing.h"
 
@@ -116,7 +118,7 @@ static void show_news(const options *o, cli_streams *streams, const standing *s)
 
 static status follow(const options *o, cli_streams *streams, standing *s) {
     int64_t shown = -1;
-    while (s->state <= STANDING_RUNNING && !streams->people.gone && !streams->result.gone) {
+    while (s->state <= STANDING_RUNNING && !signals_stop && !streams->people.gone && !streams->result.gone) {
         if (s->at.step != shown && s->steps_seen) show_news(o, streams, s);
         shown = s->at.step;
         nanosleep(&(struct timespec){ .tv_nsec = (long)(LOOK_SECONDS * 1e9) }, NULL);
@@ -126,13 +128,26 @@ static status follow(const options *o, cli_streams *streams, standing *s) {
     return STATUS_OK;
 }
 
+static status show(const options *o, cli_streams *streams, standing *s, io_writer *html) {
+    TRY(look(o->subject, s));
+    if (o->follow) TRY(follow(o, streams, s));
+    if (o->json)
+        print_json(&streams->result, s, o->follow);
+    else
+        print_standing(&streams->people, o->subject, s);
+    if (o->html) TRY(page_file_end(o, streams, html, report_status_page(html, o->subject, s)));
+    return signals_stop && s->state <= STANDING_RUNNING
+               ? status_set(STATUS_INTERRUPTED, "stopped; the run goes on, and the page shows it as it is")
+               : STATUS_OK;
+}
+
 status cli_status(const options *o, cli_streams *streams) {
     standing s = { 0 };
-    TRY(look(o->subject, &s));
-    if (o->follow) TRY(follow(o, streams, &s));
-    if (o->json)
-        print_json(&streams->result, &s, o->follow);
-    else
-        print_standing(&streams->people, o->subject, &s);
-    return STATUS_OK;
+    io_writer html = { 0 };
+    /* A signal ends following, and the page of what there is by then is written. */
+    if (o->follow && o->html) signals_watch(SIGNALS_READS_GO_ON);
+    TRY(page_file_open(o, &html));
+    status result = show(o, streams, &s, &html);
+    io_writer_discard(&html);
+    return result;
 }

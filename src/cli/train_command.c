@@ -9,6 +9,7 @@
 #include "base/utf8.h"
 #include "cli/cli.h"
 #include "cli/own_data.h"
+#include "cli/page_file.h"
 #include "cli/progress.h"
 #include "cli/ranks.h"
 #include "cli/shown.h"
@@ -408,17 +409,31 @@ static void learn(output *people, const setup *s, const decision *d, const train
     if (people->file) say_off(people, s, d, r, doubted);
 }
 
-static status train(const options *o, cli_streams *streams, const setup *s, resume *from, const decision *d) {
+/* Of a run that was stopped too; the sentence of why is kept. */
+static status write_page(const watcher *w, io_writer *html, const train_result *r, status so_far) {
+    page_file_kept kept;
+    if (!html->path || (so_far != STATUS_OK && so_far != STATUS_INTERRUPTED)) return so_far;
+    page_file_keep(&kept, so_far);
+    return page_file_end_kept(w->o, w->streams, html, report_run_page(html, w->s, w->d, r), &kept);
+}
+
+/* `html`: of a page, for which what is observed is kept where the budget has room for it. */
+static status train(const options *o, cli_streams *streams, const setup *s, resume *from, decision *d,
+                    io_writer *html) {
     watcher w = { .o = o, .streams = streams, .s = s, .d = d };
     TRY(progress_open(&streams->people, &w.seen));
-    train_observer observer = {
-        .context = &w, .stepped = stepped, .evaluated = evaluated, .ended = ended, .stop = &signals_stop
-    };
+    train_observer observer = { .context = &w,
+                                .stepped = stepped,
+                                .evaluated = evaluated,
+                                .ended = ended,
+                                .stop = &signals_stop,
+                                .lives = html->path && train_reserve_lives(s, d) };
     train_result r = { 0 };
     training = 1;
     status result = train_run(s, d, from, &observer, &r);
     progress_close(w.seen); /* may wait for the terminal: by now everything is in its files */
     print_end(&streams->people, s, d, &r, result == STATUS_OK || result == STATUS_INTERRUPTED);
+    result = write_page(&w, html, &r, result);
     bool alone = s->comm.world < 2; /* what others are waited for says nothing of this processor */
     if (result == STATUS_OK && alone) learn(&streams->people, s, d, &r);
     train_result_close(&r);
@@ -437,7 +452,7 @@ static status check_place(const setup *s) {
 }
 
 /* `so_far`: how this rank has come here; all of them learn of a failure of any. */
-static status train_on(const options *o, cli_streams *streams, status so_far) {
+static status train_on(const options *o, cli_streams *streams, io_writer *html, status so_far) {
     setup s = { 0 };
     decision d = { 0 };
     resume from = { 0 };
@@ -447,14 +462,15 @@ static status train_on(const options *o, cli_streams *streams, status so_far) {
     result = comm_agree(result);
     if (result == STATUS_OK) result = ranks_settle(&s);
     if (result == STATUS_OK) result = cli_decide(streams, &s, &from, &d, &decided);
-    result = ranks_agree(result, &d, &from);
+    result = ranks_agree(result, &s, &d, &from);
     if (decided && streams->people.file) print_beginning(&streams->people, &s, &from, &d);
     if (decided && result == STATUS_NO_FIT && o->json) {
         text json = { 0 };
         report_plan_json(&json, &s, &d);
         output_text(&streams->result, &json);
     }
-    if (result == STATUS_OK) result = train(o, streams, &s, &from, &d);
+    if (decided && result == STATUS_NO_FIT) result = page_file_plan(o, streams, html, &s, &d, result);
+    if (result == STATUS_OK) result = train(o, streams, &s, &from, &d, html);
     resume_close(&from);
     decision_close(&d);
     setup_close(&s);
@@ -470,16 +486,17 @@ status cli_train(const options *given, cli_streams *streams) {
         return status_set(STATUS_INVALID, "train wants --out DIR, a folder for the model");
     launch started;
     TRY(launch_find(&started));
-    TRY(ranks_begin(&started, &o));
+    TRY(ranks_begin(&started, &o, &streams->people));
     status result = STATUS_OK;
     if (o.run.out)
         result = io_check_folder(o.run.out); /* planning may take seconds, and would be for nothing */
+    io_writer html = { 0 };                  /* as the folder: known before any work */
+    if (result == STATUS_OK && !comm_world().rank) result = page_file_open(&o, &html);
     if (result == STATUS_OK) result = train_tokens_make(&o, streams, &paths);
     if (result == STATUS_OK && !o.run.eval_only) signals_call(asked_to_stop, SIGNALS_READS_GO_ON, NULL);
-    if (!o.run.eval_only)
-        result = train_on(&o, streams, result);
-    else if (result == STATUS_OK)
-        result = cli_evaluate(&o, streams);
+    result =
+        o.run.eval_only ? cli_evaluate(&o, streams, &html, result) : train_on(&o, streams, &html, result);
+    io_writer_discard(&html);
     train_tokens_close(&paths);
     return result;
 }

@@ -6,6 +6,8 @@
 
 #include "base/units.h"
 #include "cli/cli.h"
+#include "cli/page_file.h"
+#include "cli/ranks.h"
 #include "io/file.h"
 
 /* What would be passed over in silence otherwise, and a folder that an evaluation would spoil. */
@@ -85,23 +87,40 @@ static status write_result(const options *o, cli_streams *streams, const setup *
     return result;
 }
 
-status cli_evaluate(const options *o, cli_streams *streams) {
-    TRY(check(o));
+/* Rank 0 writes. */
+static status write_of_all(const options *o, cli_streams *streams, const setup *s, const decision *d,
+                           io_writer *html, const evaluate_result *r) {
+    status result = STATUS_OK;
+    if (!s->comm.rank) {
+        if (streams->people.file) print_end(&streams->people, s, d, r);
+        result = write_result(o, streams, s, d, r);
+        if (result == STATUS_OK && html->path)
+            result = page_file_end(o, streams, html, report_evaluation_page(html, s, d, r));
+    }
+    return comm_agree(result);
+}
+
+status cli_evaluate(const options *o, cli_streams *streams, io_writer *html, status so_far) {
     setup s = { 0 };
     decision d = { 0 };
     bool decided = false;
     evaluate_result r = { 0 };
-    status result = cli_setup(o, &s);
+    status result = so_far == STATUS_OK ? check(o) : so_far;
+    if (result == STATUS_OK) result = cli_setup(o, &s);
+    result = comm_agree(result);
+    if (result == STATUS_OK) result = ranks_settle(&s);
     if (result == STATUS_OK) result = cli_decide(streams, &s, NULL, &d, &decided);
+    result = ranks_agree(result, &s, &d, NULL);
     if (decided && streams->people.file) print_beginning(&streams->people, &s, &d);
     if (decided && result == STATUS_NO_FIT && o->json) {
         text json = { 0 };
         report_plan_json(&json, &s, &d);
         output_text(&streams->result, &json);
     }
+    if (decided && result == STATUS_NO_FIT) result = page_file_plan(o, streams, html, &s, &d, result);
     if (result == STATUS_OK) result = evaluate_run(&s, &d, NULL, &r);
-    if (result == STATUS_OK && streams->people.file) print_end(&streams->people, &s, &d, &r);
-    if (result == STATUS_OK) result = write_result(o, streams, &s, &d, &r);
+    if (result == STATUS_OK) result = write_of_all(o, streams, &s, &d, html, &r);
+    train_result_close(&r.run);
     decision_close(&d);
     setup_close(&s);
     return result;

@@ -10,12 +10,15 @@
 #include "base/counter.h"
 #include "base/mailbox.h"
 #include "base/memory.h"
+#include "base/units.h"
+#include "comm/comm_apart.h"
 #include "comm/module.h"
 
 static struct {
     comm_ranks ranks;
     const comm_module *module; /* NULL: one rank */
     comm_pair *pairs;
+    char *words; /* COMM_WORD bytes of each rank: what was said last */
     mailbox *orders;
     counter *done;                       /* movements */
     uint64_t given;                      /* the same, that were started */
@@ -23,37 +26,27 @@ static struct {
     char host[COMM_HOST_BYTES];
     char sentence[COMM_SENTENCE];
     atomic_bool failed; /* nothing is moved any more; `sentence` says why */
+    const bool *only;   /* comm_only */
     double limit;       /* seconds that others are waited for */
+    uint64_t seen;      /* bytes that the transport of these ranks takes; 0: nobody has looked */
 } here = { .ranks = { 0, 1 }, .limit = 1e9 };
 
 comm_ranks comm_world(void) { return here.ranks; }
 
 void comm_limit(double seconds) { here.limit = seconds; }
 
+void comm_only(const bool *with) { here.only = with; }
+
 /* ---- moving, on the thread ---- */
-
-/* Bytes of rank r's share. */
-static uint64_t share_of(const comm_order *o, int r) {
-    uint64_t before = (uint64_t)r * o->share;
-    if (before >= o->whole) return 0;
-    return o->whole - before < o->share ? o->whole - before : o->share;
-}
-
-static comm_pair pair_of(const comm_order *o, int r, int rank) {
-    const char *from = o->from;
-    char *to = (char *)o->to + (uint64_t)r * o->share;
-    uint64_t own = share_of(o, rank), other = share_of(o, r);
-    if (o->kind == COMM_GATHER) return (comm_pair){ from, to, own, other };
-    return (comm_pair){ from + (uint64_t)r * o->share, to, other, own };
-}
 
 static void move(const comm_order *o) {
     int rank = here.ranks.rank;
+    uint64_t place = o->some ? o->some : o->share;
     for (int r = 0; r < here.ranks.world; r++) {
-        comm_pair p = pair_of(o, r, rank);
+        comm_pair p = here.only && !here.only[r] ? (comm_pair){ 0 } : comm_part(o, r, here.ranks);
         if (r == rank && p.receive_bytes) memmove(p.receive, p.send, p.receive_bytes);
-        if (o->kind == COMM_EXCHANGE)
-            memset((char *)p.receive + p.receive_bytes, 0, o->share - p.receive_bytes);
+        if (o->kind == COMM_EXCHANGE && p.receive)
+            memset((char *)p.receive + p.receive_bytes, 0, place - p.receive_bytes);
         if (here.pairs) here.pairs[r] = p;
     }
     if (!here.module || atomic_load(&here.failed)) return;
@@ -76,15 +69,30 @@ void comm_start(const comm_order *o) {
         move(o);
 }
 
-/* The latest movement to that place. */
+/* The latest movement to that place. What is none of the last has been started before them. */
 void comm_wait(const void *to) {
-    for (uint64_t back = 1; here.module && back <= COMM_AT_ONCE && back <= here.given; back++) {
-        uint64_t number = here.given - back;
-        if (here.under_way[number % COMM_AT_ONCE] != to) continue;
-        counter_wait(here.done, number + 1);
-        return;
-    }
-    assert(!here.module && "nothing is on its way to that place");
+    uint64_t number = here.given, last = here.given > COMM_AT_ONCE ? here.given - COMM_AT_ONCE : 0;
+    if (!here.module) return;
+    while (number > last && here.under_way[(number - 1) % COMM_AT_ONCE] != to) number--;
+    counter_wait(here.done, number);
+}
+
+void comm_break(const char *sentence) {
+    if (comm_is_broken()) return;
+    snprintf(here.sentence, sizeof here.sentence, "%s", sentence);
+    atomic_store(&here.failed, true);
+}
+
+double comm_limit_seconds(void) { return here.limit; }
+
+status comm_take_words(int world) {
+    here.words = memory_new((size_t)world, COMM_WORD);
+    return here.words ? STATUS_OK : status_set(STATUS_FAILED, "no memory for %d ranks", world);
+}
+
+void comm_be(comm_ranks ranks) {
+    here.ranks = ranks;
+    if (gethostname(here.host, sizeof here.host - 1) != 0) strcpy(here.host, "its host");
 }
 
 bool comm_is_broken(void) { return atomic_load(&here.failed); }
@@ -96,32 +104,60 @@ status comm_failed(void) {
 
 /* ---- what hosts say to each other ---- */
 
+/* Are there ranks, and no MPI? */
+static bool is_apart(void) { return !here.module && here.ranks.world > 1; }
+
 status comm_share(const void *mine, void *all, uint64_t bytes) {
-    comm_order o = { COMM_GATHER, mine, all, bytes * (uint64_t)here.ranks.world, bytes };
+    if (is_apart()) return comm_apart_share(mine, all, bytes);
+    comm_order o = { .kind = COMM_GATHER,
+                     .from = mine,
+                     .to = all,
+                     .whole = bytes * (uint64_t)here.ranks.world,
+                     .share = bytes };
     comm_start(&o);
     comm_wait(all);
     return comm_failed();
 }
 
+status comm_pass(const comm_piece *list, int count) {
+    if (is_apart()) return comm_apart_pass(list, count);
+    comm_order o = { .kind = COMM_PIECES, .from = list, .share = (uint64_t)count };
+    comm_start(&o);
+    comm_wait(NULL);
+    return comm_failed();
+}
+
+status comm_hear(const void *mine, uint64_t bytes, const void **all) {
+    assert(bytes <= COMM_WORD);
+    *all = here.ranks.world > 1 ? here.words : mine;
+    return here.ranks.world > 1 ? comm_share(mine, here.words, bytes) : STATUS_OK;
+}
+
+/* A word after the other. */
 status comm_tell(void *what, uint64_t bytes) {
-    if (!here.module) return STATUS_OK;
-    char *all = memory_new((size_t)here.ranks.world, bytes);
-    if (!all) return status_set(STATUS_FAILED, "no memory to speak to other ranks");
-    status result = comm_share(what, all, bytes);
-    if (result == STATUS_OK) memcpy(what, all, bytes);
-    memory_free(all);
-    return result;
+    char *at = what;
+    for (uint64_t some; bytes; at += some, bytes -= some) {
+        const void *all;
+        some = bytes < COMM_WORD ? bytes : COMM_WORD;
+        TRY(comm_hear(at, some, &all));
+        if (here.ranks.rank) memcpy(at, all, some);
+    }
+    return STATUS_OK;
 }
 
 typedef struct {
     status is;
     char host[COMM_HOST_BYTES], sentence[STATUS_SENTENCE];
 } report;
+static_assert(sizeof(report) <= COMM_WORD, "how it went is one word");
 
-/* What is wrong on all ranks alike is said without the name of one. */
+/* What is wrong on all ranks alike is said without the name of one. A rank that was told to stop has not
+ * failed: others may have. */
 static status first_failure(const report *all) {
     int world = here.ranks.world, first = 0, alike = 0;
-    while (first < world && all[first].is == STATUS_OK) first++;
+    while (first < world && (all[first].is == STATUS_OK || all[first].is == STATUS_INTERRUPTED)) first++;
+    if (first == world)
+        for (first = 0; first < world && all[first].is == STATUS_OK;) first++;
     if (first == world) return STATUS_OK;
     const report *f = &all[first];
     for (int r = 0; r < world; r++) alike += all[r].is == f->is && strcmp(all[r].sentence, f->sentence) == 0;
@@ -130,22 +166,51 @@ static status first_failure(const report *all) {
 }
 
 status comm_agree(status mine) {
-    if (!here.module) return mine;
+    if (here.ranks.world < 2) return mine;
     report own = { .is = mine };
-    report *all = memory_new((size_t)here.ranks.world, sizeof *all);
-    if (!all) return status_set(STATUS_FAILED, "no memory to speak to other ranks");
+    const void *all;
     snprintf(own.host, sizeof own.host, "%s", here.host);
     if (mine != STATUS_OK) snprintf(own.sentence, sizeof own.sentence, "%s", status_message());
-    status result = comm_share(&own, all, sizeof own);
-    if (result == STATUS_OK) result = first_failure(all);
-    memory_free(all);
-    return result;
+    TRY(comm_hear(&own, sizeof own, &all));
+    return first_failure(all);
 }
 
 /* ---- opening ---- */
 
+/* Of Open MPI some 9 MiB with two ranks and 11 MiB with four were seen on one machine, where it copies from
+ * the other process's memory; where it can't, 1 MiB for each other rank. */
 uint64_t comm_reserve(int64_t ranks) {
-    return ranks < 2 ? 0 : (14u << 20) + (uint64_t)(ranks - 1) * (128u << 10);
+    if (ranks < 2) return 0;
+    uint64_t usual = (14u << 20) + (uint64_t)(ranks - 1) * (128u << 10);
+    uint64_t seen = units_align(here.seen + here.seen / 8, 1 << 20);
+    return ranks == here.ranks.world && seen > usual ? seen : usual;
+}
+
+void comm_reserve_seen(uint64_t bytes) { here.seen = bytes; }
+
+/* One movement of each kind, of small messages, which travel through buffers of the transport's own, and of
+ * large ones. */
+static status rehearse(void) {
+    static const uint64_t shares[] = { 64, 16 << 10, 1 << 20 };
+    uint64_t ranks = (uint64_t)here.ranks.world, most = shares[2] * ranks;
+    char *from = memory_new(most, 1), *to = memory_new(most, 1);
+    status result =
+        comm_agree(from && to ? STATUS_OK : status_set(STATUS_FAILED, "no memory to speak to other ranks"));
+    for (int i = 0; result == STATUS_OK && i < 6; i++) {
+        uint64_t share = shares[i / 2];
+        comm_order o = { .kind = i % 2 ? COMM_GATHER : COMM_EXCHANGE,
+                         .from = from,
+                         .to = to,
+                         .whole = share * ranks,
+                         .share = share };
+        memset(from, i, most);
+        comm_start(&o);
+        comm_wait(to);
+        result = comm_failed();
+    }
+    memory_free(from);
+    memory_free(to);
+    return result;
 }
 
 /* Beside the program, or where the program was installed to. */
@@ -206,20 +271,24 @@ status comm_open(const launch *l) {
     here.pairs = memory_new((size_t)world, sizeof *here.pairs);
     here.done = counter_new();
     if (!here.pairs || !here.done) return status_set(STATUS_FAILED, "no memory for ranks");
-    return mailbox_open(&(mailbox_options){ .item_bytes = sizeof(comm_order),
-                                            .room = COMM_AT_ONCE,
-                                            .stack_bytes = STACK_BYTES,
-                                            .handle = handle },
-                        &here.orders);
+    TRY(comm_take_words(world));
+    TRY(mailbox_open(&(mailbox_options){ .item_bytes = sizeof(comm_order),
+                                         .room = COMM_AT_ONCE,
+                                         .stack_bytes = STACK_BYTES,
+                                         .handle = handle },
+                     &here.orders));
+    return rehearse();
 }
 
 void comm_close(void) {
+    comm_apart_close();
     mailbox_close(here.orders);
     if (here.module) here.module->close();
     counter_free(here.done);
     memory_free(here.pairs);
-    here.module = NULL, here.orders = NULL, here.done = NULL, here.pairs = NULL;
-    here.ranks = (comm_ranks){ 0, 1 };
+    memory_free(here.words);
+    here.module = NULL, here.orders = NULL, here.done = NULL, here.pairs = NULL, here.words = NULL;
+    here.ranks = (comm_ranks){ 0, 1 }, here.seen = 0;
 }
 
 void comm_abort(int code) {

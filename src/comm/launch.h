@@ -7,6 +7,7 @@
 
 typedef struct {
     int rank, world;      /* this process, counted from 0; how many were started */
+    int local;            /* this one among those of its host, counted from 0; 0 where nobody says it */
     const char *launcher; /* as people call it: "mpirun"; NULL: this process was started alone */
     bool by_mpi;          /* MPI can be opened */
     bool lasts;           /* a shell or a container may have these variables, whatever is started there */

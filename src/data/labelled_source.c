@@ -8,7 +8,7 @@
 #include "base/memory.h"
 #include "base/units.h"
 #include "base/utf8.h"
-#include "data/documents/documents.h"
+#include "data/classes.h"
 #include "data/documents/files.h"
 
 enum {
@@ -89,6 +89,7 @@ typedef struct {
     const char *columns[COLUMNS];
     uint64_t keep[COLUMNS]; /* of their bytes */
     uint32_t count;
+    uint32_t classes; /* a bit for each column: see document_options */
     status (*record)(void *context, const word *strings);
     void *context;
     account *account;
@@ -148,16 +149,18 @@ static status visit_file(const char *path, const visitor *v) {
                           "(.jsonl), CSV or Parquet",
                           path);
     for (uint32_t i = 0; i < v->count; i++) columns[i] = (document_column){ .name = v->columns[i] };
-    document_options o = { .path = path, .columns = columns, .column_count = v->count, .plain = UINT32_MAX };
+    document_options o = {
+        .path = path, .columns = columns, .column_count = v->count, .plain = UINT32_MAX, .classes = v->classes
+    };
     TRY(documents_need(&o, &bytes));
     return read_file(&o, bytes + ALIGNMENT, v);
 }
 
-static status visit(const char *path, const visitor *v) {
+static status visit(const char *path, status (*file)(const char *, const visitor *), const visitor *v) {
     document_files files;
     TRY(document_files_open(path, DOCUMENT_AUTO, &files));
     status result = STATUS_OK;
-    for (uint32_t i = 0; i < files.count && result == STATUS_OK; i++) result = visit_file(files.paths[i], v);
+    for (uint32_t i = 0; i < files.count && result == STATUS_OK; i++) result = file(files.paths[i], v);
     document_files_close(&files);
     return result;
 }
@@ -170,24 +173,48 @@ typedef struct {
 } name_reader;
 
 /* The list of names grows to twice its size, and while it moves there are two of it. */
-static status note_name(void *context, const word *strings) {
-    name_reader *r = context;
-    uint64_t before = r->names->held_bytes;
-    TRY(label_names_add(r->names, strings[0].bytes, strings[0].all, NULL));
+static status count_names(name_reader *r, uint64_t before) {
     r->account.held += r->names->held_bytes - before;
     return 2 * r->names->held_bytes <= left(&r->account)
                ? STATUS_OK
                : no_room(&r->account, "the names of the labels don't fit");
 }
 
+static status note_name(void *context, const word *strings) {
+    name_reader *r = context;
+    uint64_t before = r->names->held_bytes;
+    TRY(classes_add(r->names, strings[0].bytes, strings[0].all));
+    return count_names(r, before);
+}
+
+/* Where files name their classes, these are all. */
+static status note_class(void *context, const char *name, uint64_t bytes) {
+    name_reader *r = context;
+    uint64_t before = r->names->held_bytes;
+    TRY(label_names_add(r->names, name, bytes, NULL));
+    return count_names(r, before);
+}
+
+static status names_of_file(const char *path, const visitor *v) {
+    name_reader *r = v->context;
+    bool told = false;
+    document_column column = { .name = v->columns[0] };
+    document_options o = { .path = path, .columns = &column, .column_count = 1, .plain = 1, .classes = 1 };
+    if (document_format_of(path) == DOCUMENT_TEXT) return visit_file(path, v);
+    TRY(classes_of_file(r->names, &o, note_class, r, &told));
+    return told ? STATUS_OK : visit_file(path, v);
+}
+
 status labelled_names(const char *path, const char *column, uint64_t most, label_names *names) {
     name_reader r = { .names = names, .account = { .most = most } };
-    return visit(path, &(visitor){ .columns = { column },
-                                   .keep = { LABEL_KEPT },
-                                   .count = 1,
-                                   .record = note_name,
-                                   .context = &r,
-                                   .account = &r.account });
+    return visit(path, names_of_file,
+                 &(visitor){ .columns = { column },
+                             .keep = { LABEL_KEPT },
+                             .count = 1,
+                             .classes = 1,
+                             .record = note_name,
+                             .context = &r,
+                             .account = &r.account });
 }
 
 /* ---- records in memory ---- */
@@ -359,10 +386,11 @@ static status take_record(void *context, const word *strings) {
 static status read_all_records(labelled *l) {
     const labelled_options *o = &l->options;
     void *records, *ids;
-    TRY(visit(o->path,
+    TRY(visit(o->path, visit_file,
               &(visitor){ .columns = { o->text, o->label, o->pair },
                           .keep = { l->tokens.encode ? UINT64_MAX : o->context, LABEL_KEPT, UINT64_MAX },
                           .count = o->pair ? 3 : 2,
+                          .classes = o->names ? 2 : 0,
                           .record = take_record,
                           .context = l,
                           .account = &l->account }));

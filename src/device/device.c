@@ -12,16 +12,19 @@ static const device *const all[] = {
 
 const device *device_default(void) { return all[0]; }
 
+static int local_number;
+
+void device_local(int number) { local_number = number; }
+int device_local_number(void) { return local_number; }
+
 /* "cuda", "cuda:1" */
 #ifdef SNUG_CUDA_DEVICE
 static status find_cuda(const char *name, const device **found) {
-    unsigned number = 0;
-    if (name[4]) {
-        char end;
-        if (sscanf(name + 4, ":%3u%c", &number, &end) != 1)
-            return status_set(STATUS_INVALID, "--device: '%s' is no device; GPUs are cuda:0, cuda:1 ...",
-                              name);
-    }
+    unsigned number;
+    char end;
+    if (!name[4]) return device_cuda_find(-1, found);
+    if (sscanf(name + 4, ":%3u%c", &number, &end) != 1)
+        return status_set(STATUS_INVALID, "--device: '%s' is no device; GPUs are cuda:0, cuda:1 ...", name);
     return device_cuda_find((int)number, found);
 }
 #else

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/links.h"
 #include "base/status.h"
 #include "base/work.h"
 
@@ -27,20 +28,24 @@ typedef struct {
     double call_seconds;      /* of starting one kernel */
     double file_read;         /* bytes from a file, past all caches */
     double file_written;
-    double copied; /* bytes between a device apart and the host's memory */
-    double scale;  /* on the whole: what a run took over what was predicted; 1: nothing known */
+    double copied;      /* bytes between a device apart and the host's memory */
+    double scale;       /* on the whole: what a run took over what was predicted; 1: nothing known */
+    struct links links; /* between the ranks that it is asked for */
     char source[DEVICE_SOURCE_BYTES]; /* where the numbers come from: "built-in table: AVX-512" */
 } device_rates;
 
-/* Queues of work that go on side by side, each in its own order: kernels, and copies of what is away. */
-typedef enum { LANE_COMPUTE, LANE_COPY, LANE_COUNT } device_lane;
+/* Queues of work that go on side by side, each in its own order: kernels, copies of what is away, and what
+ * moves between ranks. */
+typedef enum { LANE_COMPUTE, LANE_COPY, LANE_RANKS, LANE_COUNT } device_lane;
 
 /* What a process takes of the memory of a device apart beside its pools: what the driver keeps for it, its
- * kernels, and streams with their events. */
+ * kernels, streams with their events, and the transport between ranks. */
 typedef struct {
-    uint64_t context, code, handles;
+    uint64_t context, code, handles, ranks;
 } device_parts;
-static inline uint64_t device_parts_sum(const device_parts *p) { return p->context + p->code + p->handles; }
+static inline uint64_t device_parts_sum(const device_parts *p) {
+    return p->context + p->code + p->handles + p->ranks;
+}
 
 /* What is known of a GPU without opening it, from a file (device_gpu.h), or what its driver says of it. 0:
  * not known. */
@@ -58,6 +63,7 @@ typedef struct {
     double cache_bytes, call_seconds;
     bool shows;      /* a screen hangs on it, whose programs take of its memory as well */
     char chosen[96]; /* among others: "the first of 2 that CUDA_VISIBLE_DEVICES=1,0 leaves"; "": alone */
+    unsigned char uuid[16]; /* of the one that is here; zeros: not known */
 } device_gpu;
 
 /* Whose memory a plan's tensors live in, and who computes on them. Plan, lowering and executor are handed
@@ -108,6 +114,12 @@ struct device {
     void (*call)(const device *d, void (*function)(void *context), void *context);
     void (*after)(const device *d, device_lane l, device_lane other, uint64_t event);
 
+    /* LANE_RANKS is given its work by a library that moves between ranks; NULL where not apart. `stream`: the
+     * lane as that library takes it, which from now on may take memory of the device (device_parts.ranks).
+     * `happened`: whether an event of it has; also between `end` and the next `begin`. */
+    void *(*stream)(const device *d);
+    bool (*happened)(const device *d, uint64_t event);
+
     /* Times of kernels; NULL: they are over when their call returns, so whoever called them knows. `stamps`
      * before `begin`: room for so many of them until `end`. `stamp`: when LANE_COMPUTE comes to it, in
      * seconds of the monotonic clock; `*at` is written when `end` returns. */
@@ -125,8 +137,14 @@ struct device {
 };
 extern const device device_cpu;
 extern const device device_emulated; /* where it is built: SNUG_CUDA=EMULATED */
-/* The GPU of this number, where they are built: SNUG_CUDA=ON. STATUS_INVALID: there is none. */
+/* The GPU of this number, where they are built: SNUG_CUDA=ON. Below 0: that of device_local. STATUS_INVALID:
+ * there is none. */
 status device_cuda_find(int number, const device **found);
+
+/* This process is one of several of its host, this one of them counted from 0: of GPUs of which no number is
+ * said it takes one of its own, round and round. Before any is found. */
+void device_local(int number);
+int device_local_number(void);
 
 const device *device_default(void); /* the best there is */
 /* By the name that --device takes: "cpu", or "auto" for the best that there is. */
@@ -173,8 +191,11 @@ typedef struct {
 } device_runtime;
 device_runtime device_runtime_reserve(int threads);
 
-/* What the transport between ranks takes: part of `code` too, and named. */
-void device_runtime_ranks(uint64_t bytes);
+/* What the transport between ranks takes: part of `code` too, and named. And what it takes of the memory of a
+ * device apart. */
+void device_runtime_ranks(uint64_t bytes, uint64_t apart);
+/* Of a device apart: what is reserved in every plan for what the process takes there beside pools. */
+device_parts device_reserve(const device *d);
 
 /* What the program around the library holds beyond that: part of `code` in every reserve from now on. */
 void device_runtime_host(uint64_t bytes);

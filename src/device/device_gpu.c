@@ -179,6 +179,7 @@ status device_elsewhere_here(const device_gpu *g, const device *here, device_els
                           device_gpu_text(g, wanted), here->gpu->title, device_gpu_text(here->gpu, is));
     out->gpu = *g;
     out->device = *here;
+    if (here->gpu) memcpy(out->gpu.uuid, here->gpu->uuid, sizeof out->gpu.uuid);
     out->device.gpu = &out->gpu, out->device.capability = g->capability;
     out->device.rates = rates, out->device.reserve = reserve;
     return STATUS_OK;

@@ -10,6 +10,7 @@
 #include "estimate/hardware.h"
 #include "estimate/interval.h"
 #include "estimate/llama_cpp/llama_cpp.h"
+#include "estimate/recorded/recording.h"
 #include "estimate/torch/torch.h"
 #include "estimate/vllm/vllm.h"
 #include "models/families.h"
@@ -29,7 +30,8 @@ typedef enum {
 typedef struct {
     const model *model;
     const model_config *config;
-    const hardware *hardware; /* its memory is 0 where no device is named */
+    const hardware *hardware;  /* its memory is 0 where no device is named */
+    const recording *recorded; /* the step, of framework_recorded; else NULL */
 } framework_subject;
 
 /* Each framework reads its own member. */
@@ -117,10 +119,12 @@ typedef struct {
     void (*describe)(const framework_subject *q, const framework_settings *s, const framework_result *r,
                      text *out);
     int64_t *(*variable)(framework_settings *s, framework_variable v); /* NULL: there is no such setting */
+    /* The steps that the estimate is of, as they go; NULL: it plays none. */
+    status (*watch)(const framework_subject *q, const framework_settings *s, tape_watcher *w);
 } framework;
 
 extern const framework framework_hf, framework_pytorch, framework_vllm, framework_llama_cpp, framework_litgpt,
-    framework_llmc;
+    framework_llmc, framework_recorded;          /* of a recorded step, which nobody asks for by name */
 const framework *framework_of(framework_name n); /* NULL: snug */
 
 /* ---- advice ---- */

@@ -4,6 +4,7 @@
 
 #include "base/finite.h"
 #include "exec/exec_internal.h"
+#include "exec/joined.h"
 
 static void *storage_address(const exec *e, const bound_program *b, uint32_t i) {
     const live_storage *s = &b->plan->live.storages[i];
@@ -49,26 +50,35 @@ static bool all_finite(const exec *e, const op_arg *x) {
     return true;
 }
 
+/* Is all that a step has made finite? Else `fault` is of it. What moves between ranks others have made, who
+ * find it there; and it may still be on its way. */
+static bool step_is_finite(const exec *e, const bound_program *b, uint32_t s, exec_fault *fault) {
+    const graph *g = &b->plan->program.graph;
+    const node *n = graph_node(g, b->plan->program.steps[s].node);
+    if (n->op->traits & OP_COLLECTIVE) return true;
+    for (uint32_t i = 0; i < n->out_count; i++) {
+        if (all_finite(e, &b->calls[s].out[i])) continue;
+        *fault = (exec_fault){ .site = n->site, .phase = (phase)n->phase, .step = s };
+        snprintf(fault->op, sizeof fault->op, "%s", n->op->name);
+        snprintf(fault->tensor, sizeof fault->tensor, "%s",
+                 graph_name(g, graph_storage(g, node_out(g, n, i), NULL)));
+        return false;
+    }
+    return true;
+}
+
 bool exec_find_fault(exec *e, uint32_t which, exec_fault *fault) {
     bound_program *b = &e->programs[which];
-    const graph *g = &b->plan->program.graph;
     const device *d = e->plan->device;
+    bool found = false;
     d->begin(d);
     exec_begin_program(e, b);
-    d->end(d);
+    joined_end(d);
     for (uint32_t s = 0; s < b->plan->program.count; s++) {
         d->begin(d);
         exec_step(e, b, s);
-        d->end(d);
-        const node *n = graph_node(g, b->plan->program.steps[s].node);
-        for (uint32_t i = 0; i < n->out_count; i++) {
-            if (all_finite(e, &b->calls[s].out[i])) continue;
-            *fault = (exec_fault){ .site = n->site, .phase = (phase)n->phase };
-            snprintf(fault->op, sizeof fault->op, "%s", n->op->name);
-            snprintf(fault->tensor, sizeof fault->tensor, "%s",
-                     graph_name(g, graph_storage(g, node_out(g, n, i), NULL)));
-            return true;
-        }
+        joined_end(d);
+        if (!found) found = !step_is_finite(e, b, s, fault);
     }
-    return false;
+    return found;
 }

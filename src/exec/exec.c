@@ -6,6 +6,7 @@
 #include "base/threads.h"
 #include "comm/comm.h"
 #include "exec/exec_internal.h"
+#include "exec/joined.h"
 
 /* ---- addresses ---- */
 
@@ -43,6 +44,22 @@ static void *scratch_address(const exec *e, const bound_program *b, uint32_t ste
 
 /* ---- binding ---- */
 
+/* The element at which this rank's share begins, where the tensor is one of several ranks' shares. */
+static int64_t share_begins(const graph *g, tensor_id t) {
+    const tensor *x = graph_tensor(g, graph_storage(g, t, NULL));
+    return graph_is_share(x) ? exec_place_in(g->group) * shape_elements(&x->shape) : 0;
+}
+
+/* Of a node on shares: the element of the whole that its weight's, its first operand's or its result's share
+ * begins at. They are of one tensor, or of scales beside it, which come later. */
+static int64_t first_of(const graph *g, const node *n) {
+    for (uint32_t i = 0; i < n->in_count; i++) {
+        int64_t first = node_in(g, n, i) ? share_begins(g, node_in(g, n, i)) : 0;
+        if (first) return first;
+    }
+    return n->out_count ? share_begins(g, node_out(g, n, 0)) : 0;
+}
+
 static status bind_program(exec *e, bound_program *b) {
     const program *p = &b->plan->program;
     size_t sides = 0;
@@ -62,6 +79,7 @@ static status bind_program(exec *e, bound_program *b) {
             if (node_in(&p->graph, n, i)) args[i].data = exec_address(e, b, node_in(&p->graph, n, i));
         for (uint32_t i = 0; i < n->out_count; i++)
             args[n->in_count + i].data = exec_address(e, b, node_out(&p->graph, n, i));
+        call->first = first_of(&p->graph, n);
         call->scratch_bytes = p->steps[s].scratch_bytes;
         call->scratch = scratch_address(e, b, s);
         args += (size_t)n->in_count + n->out_count;
@@ -86,7 +104,8 @@ status exec_open(const plan *p, unsigned modes, exec **out) {
         result = bind_program(e, &e->programs[k]);
     char *slots = result == STATUS_OK ? exec_persistent(e, PLAN_SLOTS) : NULL;
     if (slots) result = transfer_open(p, slots, e->host.data, exec_persistent(e, PLAN_RING), &e->transfer);
-    if (p->device->apart) e->begun = p->device->beside(p->device);
+    if (p->device->apart) e->begun = joined_beside(p->device);
+    if (result == STATUS_OK) result = meeting_open(e);
     if (result != STATUS_OK) {
         exec_close(e);
         *out = NULL;
@@ -97,6 +116,7 @@ status exec_open(const plan *p, unsigned modes, exec **out) {
 void exec_close(exec *e) {
     if (!e) return;
     transfer_close(e->transfer);
+    meeting_close(e);
     uint32_t count = e->programs ? e->plan->program_count : 0;
     if (e->programs) exec_pools_close(e);
     for (uint32_t k = 0; k < count; k++) {
@@ -145,13 +165,33 @@ void exec_run(exec *e, uint32_t which) {
     const device *d = e->plan->device;
     if (!e->in_step) d->begin(d);
     run_calls(e, &e->programs[which]);
-    if (!e->in_step) d->end(d);
+    if (!e->in_step) joined_end(d);
+}
+
+/* Does the step move between ranks what each run makes anew? */
+static bool moves_anew(const bound_program *b, uint32_t step) {
+    const graph *g = &b->plan->program.graph;
+    const node *n = graph_node(g, b->plan->program.steps[step].node);
+    tensor_id owner = graph_storage(g, node_out(g, n, 0), NULL);
+    return n->op->traits & OP_COLLECTIVE && !role_persistent(graph_tensor(g, owner)->role);
+}
+
+void exec_rehearse(exec *e) {
+    const device *d = e->plan->device;
+    if (!d->apart || comm_world().world < 2) return;
+    d->begin(d);
+    for (uint32_t k = 0; k < e->plan->program_count; k++) {
+        const bound_program *b = &e->programs[k];
+        for (uint32_t s = 0; s < b->plan->program.count; s++)
+            if (moves_anew(b, s)) exec_call(d, &b->plan->program.steps[s], &b->calls[s]);
+    }
+    joined_end(d);
+    e->begun = joined_beside(d);
 }
 
 status exec_failed(const exec *e) {
     TRY(comm_failed());
     if (e->seen != STATUS_OK) return status_set(e->seen, "no memory to measure a program");
-    const device *d = e->plan->device;
-    if (d->failed) TRY(d->failed(d));
+    TRY(joined_failed(e->plan->device));
     return e->transfer ? transfer_failed(e->transfer) : STATUS_OK;
 }

@@ -41,6 +41,7 @@ exec_value exec_output(const exec *e, uint32_t which, const char *name);
 /* A persistent tensor, wherever it is; zero at opening. */
 exec_value exec_state(const exec *e, const char *name);
 exec_value exec_state_of(const exec *e, const plan_persistent *x); /* of this plan, and no buffer */
+exec_value exec_own(const exec *e, const plan_persistent *x); /* the same: of a share this rank's alone */
 
 /* Copies some of a value's bytes, from byte `first` on; a value that there is none of is not written. Only
  * what lies in a file can fail. */
@@ -65,13 +66,30 @@ typedef struct {
     uint64_t bytes;
 } exec_part;
 status exec_view(exec *e, const exec_value *x, uint64_t first, exec_part *part);
+/* At most so many bytes of it. */
+status exec_view_some(exec *e, const exec_value *x, uint64_t first, uint64_t bytes, exec_part *part);
 status exec_room(exec *e, const exec_value *x, uint64_t first, exec_part *part);
 status exec_put(exec *e, const exec_value *x, uint64_t first, const exec_part *part);
+
+/* Of what ranks share (plan_is_share) exec_state is the whole. What is written of others' parts is passed
+ * over: exec_is_here says whether a byte is this rank's. exec_view brings them while ranks meet: all call
+ * exec_meet, `writers` of them may look at values then, and when a rank has looked at all that it wanted, or
+ * has failed (`mine`), it calls exec_served, in which it has what others want until none wants anything. Then
+ * that comes back with `mine`, or with what went wrong here since. Where another rank has failed it is
+ * STATUS_INTERRUPTED, and so is looking: comm_agree says more. Without shares both do nothing. */
+bool exec_is_here(const exec *e, const exec_value *x, uint64_t first);
+void exec_meet(exec *e, int writers);
+status exec_served(exec *e, status mine);
 
 /* A buffer that the plan holds for the host (plan_buffer), zeroed at opening; NULL: there is none. */
 void *exec_buffer(const exec *e, const char *name);
 
 void exec_run(exec *e, uint32_t which);
+
+/* Of a device apart: what moves between ranks in a run is moved once, with whatever is in memory, so that
+ * what the transport takes is seen before the first step; only what is persistent is not written. Of other
+ * devices nothing. */
+void exec_rehearse(exec *e);
 
 /* Of a device apart what stands between these two is given to its lanes in one go: values that are written,
  * programs that run, numbers that are asked for. The host waits once, in exec_end, and reads nothing before.
@@ -116,12 +134,14 @@ status exec_check_reserve(const exec *e, uint64_t *bytes);
 /* The weights wherever they lie, between runs; memory_free the list. */
 status exec_weights(exec *e, model_weight **list, uint32_t *count);
 
-/* Where a run went wrong: runs the program again, step by step, and names the first node whose results hold
- * NaN or infinity; false when all are finite. The inputs must have been handed in again. Persistent values
- * are no longer those of the run afterwards. */
+/* Where a run went wrong: runs the program again, step by step to its end (other ranks wait for what it sends
+ * them), and names the first node whose results hold NaN or infinity; false when all are finite. The inputs
+ * must have been handed in again. Persistent values are no longer those of the run afterwards. */
 typedef struct {
     char op[32], tensor[96];
     int32_t site;
     phase phase;
+    int64_t call;  /* of the run's step, as the caller counts, */
+    uint32_t step; /* and of the program: where it was met */
 } exec_fault;
 bool exec_find_fault(exec *e, uint32_t which, exec_fault *fault);

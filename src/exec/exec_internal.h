@@ -2,6 +2,7 @@
  * poisons and looks for faults, transfer.c moves what is away. */
 #pragma once
 
+#include "comm/comm.h"
 #include "exec/exec.h"
 #include "exec/transfer.h"
 
@@ -42,7 +43,36 @@ struct exec {
     status seen;        /* of what observes; heeded by exec_failed */
     bool in_step;       /* between exec_begin and exec_end, of a device apart */
     uint64_t passing;   /* bytes of the staging buffer that are under way since then */
+    struct {
+        comm_piece *pieces; /* by rank; NULL: nothing is shared, so nobody meets */
+        int writers;
+        bool goes_on;
+    } meeting;            /* meeting.c */
+    uint64_t staged_from; /* where in the staging buffer room begins */
 };
+
+/* Looks at some of a value that is this rank's own: as exec_view_some, and nobody is met. */
+status exec_view_here(exec *e, const exec_value *x, uint64_t first, uint64_t bytes, exec_part *part);
+
+/* Where this rank is among those that have shares of one copy, and the first of these. `group`: graph.h. */
+static inline int exec_place_in(int64_t group) {
+    return group ? comm_world().rank % (int)group : comm_world().rank;
+}
+static inline int exec_first_of(int64_t group) { return comm_world().rank - exec_place_in(group); }
+
+/* ---- meeting.c ---- */
+
+status meeting_open(exec *e);
+void meeting_close(exec *e);
+
+/* Where another rank has something. */
+typedef struct {
+    int rank;
+    uint32_t index; /* of the plan's persistent tensors */
+    uint64_t first; /* byte of that rank's part */
+} meeting_place;
+/* Before a part is looked at, which has room: `here` or elsewhere, from where it comes. */
+status meeting_view(exec *e, bool here, const meeting_place *at, exec_part *part);
 
 /* Runs one step of program b. */
 void exec_step(exec *e, const bound_program *b, uint32_t step);
@@ -65,6 +95,9 @@ status observe_open(observation *o, const program *p);
 void observe_close(observation *o);
 void observe_call(observation *o, const program *p, uint32_t step, const op_call *call);
 status observe_finish(observation *o, const program *p); /* after the last step */
+/* Then, of the owner of a storage: was it a buffer of its own, and what was it for? */
+bool observe_seen(const observation *o, tensor_id owner);
+category observe_category(const observation *o, const graph *g, tensor_id owner);
 
 /* Runs b with a moment per call; false, with nothing done, where the moments have no room. */
 bool timing_run(exec *e, const bound_program *b);

@@ -3,12 +3,17 @@
 #include <string.h>
 
 #include "base/units.h"
+#include "comm/comm.h"
 #include "exec/exec_internal.h"
+#include "exec/joined.h"
 
-enum { STATE = UINT32_MAX }; /* exec_value.program of persistent tensors, whose index is one of the plan */
+/* exec_value.program of persistent tensors, whose index is one of the plan: all of one, or of what ranks
+ * share this one's part. */
+#define STATE UINT32_MAX
+#define OWN (UINT32_MAX - 1)
 
 static const plan_persistent *state_of(const exec *e, const exec_value *x) {
-    return x->program == STATE ? &e->plan->persistent[x->index] : NULL;
+    return x->program >= OWN ? &e->plan->persistent[x->index] : NULL;
 }
 
 static void *address_of_state(const exec *e, const plan_persistent *p) {
@@ -43,10 +48,18 @@ exec_value exec_output(const exec *e, uint32_t which, const char *name) {
     return t && graph_tensor(g, t)->flags & TENSOR_KEEP ? value_of(e, which, t) : (exec_value){ 0 };
 }
 
-exec_value exec_state_of(const exec *e, const plan_persistent *p) {
-    return (exec_value){ .bytes = (uint64_t)shape_elements(&p->shape) * dtype_bytes(p->dtype),
-                         .program = STATE,
+static exec_value persistent_value(const exec *e, const plan_persistent *p, uint32_t kind, const shape *s) {
+    return (exec_value){ .bytes = (uint64_t)shape_elements(s) * dtype_bytes(p->dtype),
+                         .program = kind,
                          .index = (uint32_t)(p - e->plan->persistent) };
+}
+
+exec_value exec_state_of(const exec *e, const plan_persistent *p) {
+    return persistent_value(e, p, STATE, &p->global);
+}
+
+exec_value exec_own(const exec *e, const plan_persistent *p) {
+    return persistent_value(e, p, OWN, &p->shape);
 }
 
 exec_value exec_state(const exec *e, const char *name) {
@@ -80,21 +93,48 @@ static bool is_staged(const exec *e, const exec_value *x) {
     return e->plan->device->apart && pool_of(e, x) == POOL_MEMORY;
 }
 
-/* What is in the memory of a device apart passes through the staging buffer. */
+/* What is in the memory of a device apart, or another rank's, passes through the staging buffer. */
 static status room_apart(const exec *e, exec_part *part) {
-    if (part->bytes > e->plan->staging_bytes) part->bytes = e->plan->staging_bytes;
-    part->data = exec_buffer(e, PLAN_STAGING);
+    uint64_t most = e->plan->staging_bytes - e->staged_from;
+    if (part->bytes > most) part->bytes = most;
+    part->data = (char *)exec_buffer(e, PLAN_STAGING) + e->staged_from;
     return STATUS_OK;
 }
 
+/* ---- what ranks share ---- */
+
+typedef struct {
+    int rank;             /* that has the byte which is asked for */
+    uint64_t first, left; /* the byte in that rank's part, and how many of the whole are there from it on */
+} share_place;
+
+static share_place place_in_shares(const exec *e, const exec_value *x, uint64_t first) {
+    const plan_persistent *p = state_of(e, x);
+    share_place at = { comm_world().rank, first, x->bytes - first };
+    if (x->program != STATE || !plan_is_share(p)) return at;
+    uint64_t each = (uint64_t)shape_elements(&p->shape) * dtype_bytes(p->dtype);
+    at.rank = exec_first_of(e->plan->group) + (int)(first / each), at.first = first % each;
+    if (at.left > each - at.first) at.left = each - at.first;
+    return at;
+}
+
+static bool is_here(const share_place *at) { return at->rank == comm_world().rank; }
+
+bool exec_is_here(const exec *e, const exec_value *x, uint64_t first) {
+    share_place at = place_in_shares(e, x, first);
+    return is_here(&at);
+}
+
 status exec_room(exec *e, const exec_value *x, uint64_t first, exec_part *part) {
-    *part = (exec_part){ .bytes = first < x->bytes ? x->bytes - first : 0 };
-    if (!part->bytes)
+    if (first >= x->bytes)
         return status_set(STATUS_FAILED, "byte %llu of a value of %llu bytes", (unsigned long long)first,
                           (unsigned long long)x->bytes);
+    share_place at = place_in_shares(e, x, first);
+    *part = (exec_part){ .bytes = at.left };
+    if (!is_here(&at)) return room_apart(e, part);
     if (in_file(e, x)) return room_in_file(e, part);
     if (is_staged(e, x)) return room_apart(e, part);
-    part->data = address_of(e, x) + first;
+    part->data = address_of(e, x) + at.first;
     return STATUS_OK;
 }
 
@@ -109,7 +149,7 @@ void exec_begin(exec *e) {
 
 void exec_end(exec *e) {
     const device *d = e->plan->device;
-    if (e->in_step) d->end(d);
+    if (e->in_step) joined_end(d);
     e->in_step = false;
 }
 
@@ -176,31 +216,42 @@ status exec_answer(exec *e, const exec_question *q, double *number) {
     const device *d = e->plan->device;
     if (!q->at) return exec_read_number(e, &q->value, number);
     *number = (double)*q->at;
-    return d->failed ? d->failed(d) : STATUS_OK;
+    return joined_failed(d);
 }
 
 /* ---- parts ---- */
 
-/* At most `bytes` of it. */
-static status view_some(exec *e, const exec_value *x, uint64_t first, uint64_t bytes, exec_part *part) {
+status exec_view_here(exec *e, const exec_value *x, uint64_t first, uint64_t bytes, exec_part *part) {
     const device *d = e->plan->device;
     TRY(exec_room(e, x, first, part));
     if (part->bytes > bytes) part->bytes = bytes;
-    if (in_file(e, x)) return transfer_read(e->transfer, state_of(e, x)->offset + first, part->bytes);
+    share_place at = place_in_shares(e, x, first);
+    if (in_file(e, x)) return transfer_read(e->transfer, state_of(e, x)->offset + at.first, part->bytes);
     if (!is_staged(e, x)) return STATUS_OK;
     assert(!e->in_step);
-    d->get(d, part->data, address_of(e, x) + first, part->bytes);
-    return d->failed ? d->failed(d) : STATUS_OK; /* then nothing was copied */
+    d->get(d, part->data, address_of(e, x) + at.first, part->bytes);
+    return joined_failed(d); /* then nothing was copied */
+}
+
+/* At most `bytes` of it. */
+status exec_view_some(exec *e, const exec_value *x, uint64_t first, uint64_t bytes, exec_part *part) {
+    share_place at = place_in_shares(e, x, first);
+    TRY(exec_room(e, x, first, part));
+    if (part->bytes > bytes) part->bytes = bytes;
+    TRY(meeting_view(e, is_here(&at), &(meeting_place){ at.rank, x->index, at.first }, part));
+    return is_here(&at) ? exec_view_here(e, x, first, part->bytes, part) : STATUS_OK;
 }
 
 status exec_view(exec *e, const exec_value *x, uint64_t first, exec_part *part) {
-    return view_some(e, x, first, UINT64_MAX, part);
+    return exec_view_some(e, x, first, UINT64_MAX, part);
 }
 
 status exec_put(exec *e, const exec_value *x, uint64_t first, const exec_part *part) {
     const device *d = e->plan->device;
-    if (in_file(e, x)) return transfer_write(e->transfer, state_of(e, x)->offset + first, part->bytes);
-    if (is_staged(e, x)) d->put(d, address_of(e, x) + first, part->data, part->bytes);
+    share_place at = place_in_shares(e, x, first);
+    if (!is_here(&at)) return STATUS_OK;
+    if (in_file(e, x)) return transfer_write(e->transfer, state_of(e, x)->offset + at.first, part->bytes);
+    if (is_staged(e, x)) d->put(d, address_of(e, x) + at.first, part->data, part->bytes);
     return STATUS_OK;
 }
 
@@ -278,7 +329,7 @@ status exec_clear(exec *e, const exec_value *x) {
 
 status exec_read(exec *e, const exec_value *x, uint64_t first, void *into, uint64_t bytes) {
     for (exec_part part; bytes; first += part.bytes, bytes -= part.bytes) {
-        TRY(view_some(e, x, first, bytes, &part));
+        TRY(exec_view_some(e, x, first, bytes, &part));
         memcpy(into, part.data, part.bytes);
         into = (char *)into + part.bytes;
     }

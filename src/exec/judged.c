@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "comm/comm.h"
 
 uint64_t judged_bytes(int64_t classes, int64_t most) {
     return (uint64_t)classes * sizeof(judged_class) + (uint64_t)most * sizeof(int32_t);
@@ -59,6 +60,28 @@ status judged_add(judged *j, exec *e, const exec_value *logits, uint64_t samples
         }
     }
     return STATUS_OK;
+}
+
+uint64_t judged_share_bytes(int64_t classes, int64_t ranks) {
+    return ranks > 1 ? (uint64_t)(ranks * classes) * sizeof(judged_class) : 0;
+}
+
+status judged_share(judged *j) {
+    size_t ranks = (size_t)comm_world().world;
+    judged_class *all = memory_new(ranks * j->classes, sizeof *all);
+    status result =
+        comm_agree(all ? STATUS_OK : status_set(STATUS_FAILED, "no memory to speak to other ranks"));
+    if (result == STATUS_OK) result = comm_share(j->list, all, j->classes * sizeof *all);
+    for (uint32_t c = 0; c < j->classes && result == STATUS_OK; c++) {
+        judged_class sum = { 0 };
+        for (size_t r = 0; r < ranks; r++) {
+            const judged_class *x = &all[r * j->classes + c];
+            sum.right += x->right, sum.told += x->told, sum.are += x->are;
+        }
+        j->list[c] = sum;
+    }
+    memory_free(all);
+    return result;
 }
 
 double judged_f1(const judged *j) {

@@ -22,5 +22,9 @@ uint64_t judged_bytes(int64_t classes, int64_t most);
 /* A call of `count` samples is over, whose labels are in j->labels. */
 status judged_add(judged *j, exec *e, const exec_value *logits, uint64_t count);
 
+/* All ranks call it: each then has what all have counted. Takes judged_share_bytes for that long. */
+status judged_share(judged *j);
+uint64_t judged_share_bytes(int64_t classes, int64_t ranks);
+
 /* The mean of F1 = 2 right / (told + are) over all classes that are told or there (macro F1); NAN: none. */
 double judged_f1(const judged *j);

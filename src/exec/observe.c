@@ -5,11 +5,13 @@
  *
  * The category of a value is seen in who made it and who read it: a gradient of a parameter is made by
  * backward and read by updates; an activation is made by forward and read in a later phase. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "base/units.h"
 #include "exec/exec_internal.h"
+#include "exec/joined.h"
 
 static const uint32_t NEVER = UINT32_MAX;
 
@@ -67,6 +69,16 @@ static void take_over(observation *o, const graph *g, const node *n, uint32_t ou
     }
 }
 
+/* A loss on its way to the host is read after backward as well: what waits for its arrival in place, and what
+ * adds it up into a result, is no update. */
+static bool reads_for_update(const graph *g, const node *n, tensor_id owner) {
+    if (n->phase < PHASE_REDUCE) return false;
+    if (n->out_count != 1) return true;
+    tensor_id to = graph_storage(g, node_out(g, n, 0), NULL);
+    bool waits = to == owner && n->op->traits & OP_COLLECTIVE;
+    return !waits && graph_tensor(g, to)->role != ROLE_RESULT;
+}
+
 void observe_call(observation *o, const program *p, uint32_t step, const op_call *call) {
     const graph *g = &p->graph;
     const node *n = graph_node(g, p->steps[step].node);
@@ -75,7 +87,7 @@ void observe_call(observation *o, const program *p, uint32_t step, const op_call
         tensor_id owner = graph_storage(g, node_in(g, n, i), NULL);
         used(o, home_of(o, owner), step);
         if (n->phase != PHASE_FORWARD) o->seen[owner] |= READ_AFTER_FORWARD;
-        if (n->phase >= PHASE_REDUCE) o->seen[owner] |= READ_BY_UPDATE;
+        if (reads_for_update(g, n, owner)) o->seen[owner] |= READ_BY_UPDATE;
     }
     for (uint32_t i = 0; i < n->out_count; i++) {
         tensor_id owner = graph_storage(g, node_out(g, n, i), NULL);
@@ -121,7 +133,7 @@ static void follow_copies(observation *o, const program *p) {
     }
 }
 
-static category seen_as(const observation *o, const graph *g, tensor_id owner) {
+category observe_category(const observation *o, const graph *g, tensor_id owner) {
     uint8_t seen = o->seen[owner];
     switch ((role)graph_tensor(g, owner)->role) {
     case ROLE_INPUT:
@@ -137,9 +149,11 @@ static category seen_as(const observation *o, const graph *g, tensor_id owner) {
     return seen & MADE_FORWARD && seen & READ_AFTER_FORWARD ? CATEGORY_ACTIVATIONS : CATEGORY_TEMPORARIES;
 }
 
+bool observe_seen(const observation *o, tensor_id owner) { return o->first[owner] != NEVER; }
+
 /* Had t a buffer of its own in the arena? */
 static bool counts(const observation *o, const graph *g, tensor_id t) {
-    return o->first[t] != NEVER && !role_persistent(graph_tensor(g, t)->role) && in_memory(g, t);
+    return observe_seen(o, t) && !role_persistent(graph_tensor(g, t)->role) && in_memory(g, t);
 }
 
 static void stretch(observation *o, const program *p) {
@@ -180,7 +194,7 @@ status observe_finish(observation *o, const program *p) {
     memory_free(change);
     for (tensor_id t = 1; t < g->tensors.count; t++)
         if (counts(o, g, t) && o->first[t] <= o->most_step && o->most_step <= o->last[t])
-            o->by_category[seen_as(o, g, t)] += units_align(graph_tensor_bytes(g, t), ALIGN);
+            o->by_category[observe_category(o, g, t)] += units_align(graph_tensor_bytes(g, t), ALIGN);
     o->by_category[CATEGORY_SCRATCH] += units_align(p->steps[o->most_step].scratch_bytes, ALIGN);
     o->done = true;
     return STATUS_OK;
@@ -197,7 +211,7 @@ static void add_shared(const exec *e, const bound_program *b, bool *found, exec_
         const plan_persistent *p = plan_find(e->plan, graph_name(g, t));
         if (!p || found[p - e->plan->persistent]) continue;
         found[p - e->plan->persistent] = true;
-        m->by_category[seen_as(&b->seen, g, t)] += units_align(graph_tensor_bytes(g, t), ALIGN);
+        m->by_category[observe_category(&b->seen, g, t)] += units_align(graph_tensor_bytes(g, t), ALIGN);
     }
 }
 
@@ -236,7 +250,7 @@ status exec_measure(const exec *e, exec_measured *out) {
     m.pools[POOL_HOST] = e->host.bytes;
     const device *d = e->plan->device;
     if (d->apart) {
-        m.beside = d->beside(d);
+        m.beside = joined_beside(d);
         uint64_t now = device_parts_sum(&m.beside), begun = device_parts_sum(&e->begun);
         m.moved_bytes = now > begun ? now - begun : begun - now;
     }
@@ -253,15 +267,19 @@ uint64_t exec_resident_peak(const exec *e) {
 
 static status check_reserve_apart(const exec *e) {
     const device *d = e->plan->device;
-    device_parts parts = d->beside(d);
+    device_parts parts = joined_beside(d);
     uint64_t beside = device_parts_sum(&parts), reserve = e->plan->pools[POOL_MEMORY].runtime_bytes;
+    char ranks[64] = "";
     if (beside <= reserve) return STATUS_OK;
+    if (parts.ranks)
+        snprintf(ranks, sizeof ranks, ", transport between ranks %llu", (unsigned long long)parts.ranks);
     return status_set(
         STATUS_NO_FIT,
         "the program itself holds %llu bytes of %s's memory before it begins (context %llu, code "
-        "%llu, handles %llu), more than the %llu bytes reserved for it",
+        "%llu, handles %llu%s), more than the %llu bytes reserved for it%s",
         (unsigned long long)beside, d->name, (unsigned long long)parts.context,
-        (unsigned long long)parts.code, (unsigned long long)parts.handles, (unsigned long long)reserve);
+        (unsigned long long)parts.code, (unsigned long long)parts.handles, ranks, (unsigned long long)reserve,
+        parts.ranks > e->plan->beside.ranks ? "; --transport-memory says how much ranks may take" : "");
 }
 
 status exec_check_reserve(const exec *e, uint64_t *bytes) {

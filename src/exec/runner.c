@@ -81,7 +81,17 @@ status runner_hand_in(runner *r, uint32_t which, const runner_batch *batch, int6
     return exec_write_items(r->exec, items, sizeof items / sizeof *items);
 }
 
-/* Runs all micro-batches of a step. With `fault` it looks for one, and ends where it is found. */
+/* One micro-batch. Where a fault is looked for, the first that is found stays. */
+static void run_call(runner *r, uint32_t which, int64_t number, exec_fault *fault, bool *found) {
+    if (!fault || *found) {
+        exec_run(r->exec, which);
+    } else if (exec_find_fault(r->exec, which, fault)) {
+        *found = true, fault->call = number;
+    }
+}
+
+/* Runs all micro-batches of a step. With `fault` it looks for one, and ends where it is found, but for ranks,
+ * whom others wait for. */
 static status run_calls(runner *r, const runner_batch *batch, exec_fault *fault, bool *found) {
     int64_t calls = plan_calls(r->plan, TASK_TRAIN);
     TRY(exec_clear(r->exec, &r->total));
@@ -90,10 +100,8 @@ static status run_calls(runner *r, const runner_batch *batch, exec_fault *fault,
         plan_call call = plan_call_of(r->plan, TASK_TRAIN, number);
         int64_t count = r->plan->programs[call.program].program.shape.batch;
         TRY(runner_hand_in(r, call.program, batch, call.first, count));
-        if (!fault)
-            exec_run(r->exec, call.program);
-        else if ((*found = exec_find_fault(r->exec, call.program, fault)))
-            return STATUS_OK;
+        run_call(r, call.program, number, fault, found);
+        if (fault && *found && r->ranks < 2) return STATUS_OK;
     }
     return STATUS_OK;
 }

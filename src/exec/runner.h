@@ -22,6 +22,7 @@ typedef struct {
     uint64_t seed;       /* of random masks */
     int64_t context;     /* rows of one sample */
     int64_t unit;        /* samples whose sums stay together, which "whole" inputs are of; 0: the batch */
+    int64_t eval_unit;   /* samples of validation whose losses stay together; 0: all of them */
     int64_t ranks, rank; /* that have every ranks-th unit; 0: one */
     model_field fields[MODEL_MAX_FIELDS];
     uint32_t field_count;
@@ -57,7 +58,8 @@ status runner_hand_in(runner *r, uint32_t which, const runner_batch *batch, int6
 status runner_step(runner *r, const runner_batch *batch);
 
 /* Finds the kernel whose result is not finite by computing the step again, kernel by kernel. The step must
- * not have changed any weight. *found false: all is finite. Persistent tensors are spoilt afterwards. */
+ * not have changed any weight. *found false: all is finite. Persistent tensors are spoilt afterwards. All
+ * ranks call it, and each says what it has met itself. */
 status runner_find_fault(runner *r, const runner_batch *batch, exec_fault *fault, bool *found);
 
 /* Who brings samples of validation. `read` says where the fields of one are, which lasts until its next call,
@@ -79,5 +81,6 @@ typedef struct {
     bool whole;      /* false: it was stopped, and there is nothing else */
 } runner_verdict;
 
-/* The verdict over the validation samples, by forward programs; ends early where *stop becomes nonzero. */
+/* The verdict over the validation samples, by forward programs; ends early where *stop becomes nonzero. All
+ * ranks call it: each validates its units, and all have one verdict. */
 status runner_evaluate(runner *r, const runner_samples *samples, runner_verdict *v);

@@ -41,12 +41,10 @@ uint64_t engine_planned_bytes(const engine *e) { return e->plan.peak_bytes; }
 /* Arrays of engine_rows. */
 static uint64_t row_numbers(const engine_sizes *s) { return s->whole ? 8 : 7; }
 
-static int64_t blocks_for(int64_t positions) { return (positions + CACHE_BLOCK - 1) / CACHE_BLOCK; }
-
 /* What the engine itself allocates at its start. */
 static uint64_t own_bytes(const engine_sizes *s) {
     uint64_t texts = (uint64_t)s->texts;
-    int64_t line = blocks_for(s->text_length) + blocks_for(s->source_length); /* of the tables */
+    int64_t line = engine_blocks(s->text_length) + engine_blocks(s->source_length); /* of the tables */
     return sizeof(engine) + blocks_bytes(s->blocks) +
            texts * ((uint64_t)(line + 1) * sizeof(int32_t) + sizeof(engine_text)) +
            (uint64_t)engine_wanted(s) * sizeof(engine_draw_of) +
@@ -75,7 +73,7 @@ static status plan_sizes(engine *e, const engine_sizes *wanted) {
     const device *on = o->on;
     if (!on) TRY(device_find(o->device ? o->device : "auto", &on));
     e->sizes = usable(wanted);
-    e->text_blocks = blocks_for(s->text_length), e->source_blocks = blocks_for(s->source_length);
+    e->text_blocks = engine_blocks(s->text_length), e->source_blocks = engine_blocks(s->source_length);
     paged_sizes sizes = { .texts = s->texts,
                           .text_blocks = e->text_blocks,
                           .source_blocks = e->source_blocks,

@@ -69,8 +69,7 @@ void engine_close(engine *e);
 /* Blocks that a text has at once, at most: of `count` ids, to become `most`, the last of which is not read.
  * All of them, or where all layers have windows those of a window and of what a step adds. */
 int64_t engine_sizes_blocks(const engine_sizes *s, int64_t count, int64_t most);
-/* Of a source. */
-int64_t engine_source_blocks(int64_t count);
+int64_t engine_blocks(int64_t positions);            /* that so many positions lie in: all of a source's */
 int64_t engine_sizes_longest(const engine_sizes *s); /* of a text of the full length and its source */
 
 /* That all texts of the full length have a use for together; where they are read whole those of a step. */

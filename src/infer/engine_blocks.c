@@ -11,7 +11,8 @@
 #include "infer/engine_internal.h"
 #include "ops/cache_write/cache_write.h"
 
-int64_t engine_blocks_for(int64_t most) { return (most - 1 + CACHE_BLOCK - 1) / CACHE_BLOCK; }
+int64_t engine_blocks(int64_t positions) { return (positions + CACHE_BLOCK - 1) / CACHE_BLOCK; }
+int64_t engine_blocks_for(int64_t most) { return engine_blocks(most - 1); }
 
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -50,8 +51,7 @@ static int64_t behind(const engine_sizes *s, int64_t position) {
 }
 
 int64_t engine_sizes_longest(const engine_sizes *s) {
-    return engine_sizes_blocks(s, s->text_length, s->text_length + 1) +
-           engine_source_blocks(s->source_length);
+    return engine_sizes_blocks(s, s->text_length, s->text_length + 1) + engine_blocks(s->source_length);
 }
 
 bool engine_stays(const engine_sizes *s, int64_t most) { return !behind(s, most - 1); }

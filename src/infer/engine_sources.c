@@ -3,8 +3,6 @@
 
 #include "infer/engine_internal.h"
 
-int64_t engine_source_blocks(int64_t count) { return (count + CACHE_BLOCK - 1) / CACHE_BLOCK; }
-
 /* A text that may share its source with t, and has it in blocks. */
 static int32_t find_same(const engine *e, const engine_text *t) {
     for (int32_t i = 0; i < e->sizes.texts && t->source_shares; i++) {
@@ -19,13 +17,13 @@ static int32_t find_same(const engine *e, const engine_text *t) {
 
 int64_t engine_source_needs(const engine *e, int32_t number) {
     const engine_text *t = &e->texts[number];
-    int64_t needed = engine_source_blocks(t->source_count) - t->source_blocks;
+    int64_t needed = engine_blocks(t->source_count) - t->source_blocks;
     return needed && find_same(e, t) == ENGINE_NONE ? needed : 0;
 }
 
 static void share(engine *e, int32_t number, int32_t with) {
     engine_text *t = &e->texts[number];
-    for (; t->source_blocks < engine_source_blocks(t->source_count); t->source_blocks++) {
+    for (; t->source_blocks < engine_blocks(t->source_count); t->source_blocks++) {
         int32_t block = engine_source_line(e, with)[t->source_blocks];
         blocks_use(&e->blocks, block);
         engine_source_line(e, number)[t->source_blocks] = block;
@@ -37,9 +35,9 @@ static void share(engine *e, int32_t number, int32_t with) {
 
 void engine_source_take(engine *e, int32_t number) {
     engine_text *t = &e->texts[number];
-    int32_t same = t->source_blocks < engine_source_blocks(t->source_count) ? find_same(e, t) : ENGINE_NONE;
+    int32_t same = t->source_blocks < engine_blocks(t->source_count) ? find_same(e, t) : ENGINE_NONE;
     if (same != ENGINE_NONE) share(e, number, same);
-    while (t->source_blocks < engine_source_blocks(t->source_count))
+    while (t->source_blocks < engine_blocks(t->source_count))
         engine_source_line(e, number)[t->source_blocks++] = blocks_take(&e->blocks);
 }
 

@@ -13,7 +13,7 @@ static bool is_for(const engine *e, const engine_request *r) {
 
 bool engine_ever(const engine *e, const engine_request *r) {
     int64_t own = engine_sizes_blocks(&e->sizes, r->count, r->count + r->tokens);
-    return is_for(e, r) && own + engine_source_blocks(r->source_count) <= e->sizes.blocks;
+    return is_for(e, r) && own + engine_blocks(r->source_count) <= e->sizes.blocks;
 }
 
 /* Ids that there must be room for before it begins. */
@@ -119,7 +119,7 @@ static void go_back(engine *e, int32_t number, int64_t same) {
 
 int64_t engine_again(engine *e, int32_t number, const engine_request *r) {
     engine_text *t = &e->texts[number];
-    int64_t same = kept_of(e, number, common(t, r)), keep = (same + CACHE_BLOCK - 1) / CACHE_BLOCK;
+    int64_t same = kept_of(e, number, common(t, r)), keep = engine_blocks(same);
     engine_stretch x = { keep ? t->first : 0, same, r->count, admitted(e, r) };
     int64_t more = engine_needs(&e->sizes, &x) - (keep - x.first) +
                    engine_more_for(e, number, keep, engine_stays(&e->sizes, r->count + r->tokens));

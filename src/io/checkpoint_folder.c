@@ -85,6 +85,10 @@ status checkpoint_folder_list(const char *out, int64_t **steps, uint32_t *count)
 
 /* ---- making and removing ---- */
 
+status checkpoint_folder_partial(const char *out, int64_t step, char path[CHECKPOINT_PATH_BYTES]) {
+    return name_of(out, step, PARTIAL, path);
+}
+
 status checkpoint_folder_begin(const char *out, int64_t step, char path[CHECKPOINT_PATH_BYTES]) {
     TRY(name_of(out, step, PARTIAL, path));
     TRY(io_remove_folder(path));

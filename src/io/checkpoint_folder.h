@@ -19,7 +19,8 @@ status checkpoint_folder_list(const char *out, int64_t **steps, uint32_t *count)
 /* "OUT/checkpoint-N" into `path`. */
 status checkpoint_folder_name(const char *out, int64_t step, char path[CHECKPOINT_PATH_BYTES]);
 
-/* An empty folder to write checkpoint `step` into. */
+/* An empty folder to write checkpoint `step` into; and only its path. */
+status checkpoint_folder_partial(const char *out, int64_t step, char path[CHECKPOINT_PATH_BYTES]);
 status checkpoint_folder_begin(const char *out, int64_t step, char path[CHECKPOINT_PATH_BYTES]);
 /* Gives it its name, durably. A checkpoint of the same step is replaced. */
 status checkpoint_folder_commit(const char *out, int64_t step);

@@ -379,7 +379,7 @@ static status save(const char *directory, const model_weight *weights, uint32_t 
                    const weight_files_cast *casts, const model_files_form *form) {
     char path[PATH_BYTES];
     uint32_t tracked = add_tracked(weights, count, &form->batches, NULL, NULL);
-    TRY(join(directory, "model.safetensors", path));
+    TRY(join(directory, form->name ? form->name : "model.safetensors", path));
     safetensors_item *items = memory_new(count + tracked + 1u, sizeof *items);
     char(*names)[VIT_FILES_NAME_BYTES] = memory_new(renamed(weights, count) + tracked + 1u, sizeof *names);
     status result =

@@ -50,7 +50,8 @@ typedef struct {
     dtype type;                           /* every weight as f32, bf16 or f16; NONE: as they are */
     const decoder_experts_names *experts; /* a matrix for each expert (io/expert_files.h); NULL: together */
     bool timm;                            /* by the names of that library (io/timm_files.h) */
-    int64_t batches; /* that batch norms have seen, written for each of them as PyTorch does; 0: not */
+    int64_t batches;  /* that batch norms have seen, written for each of them as PyTorch does; 0: not */
+    const char *name; /* of the file; NULL: model.safetensors */
 } model_files_form;
 /* STATUS_INVALID where a weight is of codes and the form has a type. A number that has no place in f16 is not
  * finite, and fails. */

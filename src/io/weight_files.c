@@ -80,8 +80,10 @@ status weight_files_numbers_read(const weight_numbers *x, int64_t first, int64_t
 
 static status read_parts(const weight_numbers *x, const model_weight *w) {
     float wide[WEIGHT_PART];
+    uint64_t each = dtype_bytes(w->type);
     for (int64_t i = 0, all = shape_elements(&w->shape); i < all; i += WEIGHT_PART) {
         int64_t n = all - i < WEIGHT_PART ? all - i : WEIGHT_PART;
+        if (weight_is_elsewhere(w, (uint64_t)i * each, (uint64_t)n * each)) continue;
         TRY(weight_files_numbers_read(x, i, n, wide));
         TRY(check_fits(x->s, x->e, w, wide, n));
         TRY(weight_put(w, i, wide, n));
@@ -96,6 +98,7 @@ static status read_bytes(const safetensors *s, const safetensors_entry *e, const
     for (uint64_t done = 0; done < e->bytes; done += bytes) {
         TRY(weight_room(w, done, &to, &bytes));
         if (bytes > e->bytes - done) bytes = e->bytes - done;
+        if (weight_is_elsewhere(w, done, bytes)) continue; /* all of a part is one rank's */
         TRY(safetensors_read_part(s, e, done, to, bytes));
         TRY(weight_placed(w, done, to, bytes));
     }

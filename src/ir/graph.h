@@ -80,6 +80,7 @@ typedef struct {
     enum phase phase; /* given to the nodes that are added */
     int32_t site;     /* likewise */
     status failed;
+    int64_t group;     /* ranks that have the shares of one copy of what is shared; 0: all of them */
     graph_room room;   /* a node beyond it fails */
     graph_size parent; /* at least as large as any graph that it was made from */
 } graph;
@@ -120,6 +121,10 @@ static inline dtype graph_gradient_dtype(const graph *g, tensor_id t) {
     const tensor *x = graph_tensor(g, t);
     return (dtype)(x->gradient ? x->gradient : x->dtype);
 }
+
+/* Has another rank other parts of this tensor? The one at place r of a group (graph.group) has those from
+ * element r times those of `shape` on; behind the end of the whole it holds zeros. */
+static inline bool graph_is_share(const tensor *x) { return !shape_equal(&x->shape, &x->global); }
 
 /* A value that comes from outside. Persistent ones need a name, unique in the graph. */
 typedef struct {

@@ -42,6 +42,9 @@ typedef struct {
     double bytes_moved,
         bytes_again;         /* between operands and scratch; read again, in further passes over all */
     double draws, functions; /* random numbers; flops of functions beside those of `kind` */
+    double sent;             /* bytes to each other rank, which go on beside what follows */
+    int64_t ranks, apart;    /* of `sent`: the ranks that do so together, 0: all; and how far it is from the
+                                number of one to that of the next, 0: 1 */
     double work;             /* flops that the kernels really do, waste included; 0: the same */
     work_kind kind;          /* of flops and work */
 } op_cost;

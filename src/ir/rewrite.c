@@ -9,6 +9,7 @@ status rewrite_open(rewrite *r, const graph *in, graph *out) {
     *r = (rewrite){ .in = in, .out = out, .map = memory_new(in->tensors.count, sizeof(tensor_id)) };
     if (!r->map) graph_no_memory(out);
     if (!r->map) return graph_status(out);
+    out->group = in->group;
     for (tensor_id t = 1; t < in->tensors.count; t++) {
         const tensor *x = graph_tensor(in, t);
         if (x->producer) continue;
@@ -20,6 +21,7 @@ status rewrite_open(rewrite *r, const graph *in, graph *out) {
         if (!r->map[t]) continue;
         graph_tensor(out, r->map[t])->gradient = x->gradient;
         graph_tensor(out, r->map[t])->away = x->away;
+        graph_tensor(out, r->map[t])->global = x->global;
     }
     return graph_status(out) == STATUS_OK ? STATUS_OK : rewrite_close(r);
 }
@@ -38,6 +40,10 @@ void rewrite_source_shape(rewrite *r, tensor_id t, shape s) {
     if (!r->out->failed) graph_tensor(r->out, r->map[t])->shape = s;
 }
 
+void rewrite_source_drop(rewrite *r, tensor_id t) {
+    if (!r->out->failed) graph_tensor(r->out, r->map[t])->role = ROLE_INPUT;
+}
+
 static void copy_flags(rewrite *r, const node *n, tensor_id first, tensor_id *to) {
     for (uint32_t i = 0; i < n->out_count; i++) {
         tensor_id old = node_out(r->in, n, i);
@@ -46,6 +52,7 @@ static void copy_flags(rewrite *r, const node *n, tensor_id first, tensor_id *to
         const tensor *x = graph_tensor(r->in, old);
         tensor *y = graph_tensor(r->out, first + i);
         y->flags |= x->flags, y->gradient = x->gradient, y->away = x->away;
+        if (shape_equal(&x->shape, &y->shape)) y->global = x->global;
         if (x->flags & TENSOR_KEEP) graph_keep(r->out, first + i, graph_name(r->in, old));
     }
 }
@@ -120,6 +127,7 @@ status rewrite_nothing(const graph *from, graph *to) {
     TRY(graph_open(to));
     to->phase = from->phase;
     to->site = from->site;
+    to->group = from->group;
     TRY(copy_items(&from->tensors, &to->tensors));
     TRY(copy_items(&from->nodes, &to->nodes));
     TRY(copy_items(&from->edges, &to->edges));

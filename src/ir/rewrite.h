@@ -25,6 +25,9 @@ void rewrite_source_type(rewrite *r, tensor_id t, dtype type);
 /* The same of its shape; that of the whole stays in tensor.global. */
 void rewrite_source_shape(rewrite *r, tensor_id t, shape s);
 
+/* The copy of source t has no reader and takes no memory. */
+void rewrite_source_drop(rewrite *r, tensor_id t);
+
 /* Copies node n with inputs taken from r->map and sets r->map for its outputs. */
 void rewrite_node(rewrite *r, node_id n);
 

@@ -4,7 +4,7 @@
 
 #include "device/device.h"
 
-/* What reads and writes a file is a lane as well, though no device's. */
+/* What reads and writes a file is a lane as well, though no device's, and so is what moves between ranks. */
 enum { LANES_FILE = LANE_COUNT, LANES_ALL };
 
 /* By lane: the moment, in seconds, when it will have done all that it was given. */

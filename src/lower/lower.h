@@ -34,6 +34,7 @@ typedef struct {
     uint32_t count;
     double seconds;   /* predicted, of all steps */
     double computing; /* the same but for waiting for pieces */
+    double waiting;   /* of `seconds`, for other ranks; with what moving takes of a processor */
     bool has_away;    /* some values are away from memory (lower/pieces.h) */
 } program;
 

@@ -190,7 +190,7 @@ void pieces_call(const program *p, const piece *x, const op_call *whole, char *s
     }
     *part = *whole;
     part->in = args, part->out = out;
-    part->first = x->first;
+    part->first = whole->first + x->first;
 }
 
 /* ---- time ---- */

@@ -1,6 +1,7 @@
 #include "lower/predict.h"
 
 #include "base/memory.h"
+#include "lower/movements.h"
 #include "lower/pieces.h"
 
 double predict_work(const op_cost *cost, const device_rates *rates) {
@@ -92,6 +93,18 @@ static status wait_for_pieces(program *p, bool apart, const device_rates *rates,
     return STATUS_OK;
 }
 
+/* Whatever else is waited for, ranks' movements go on beside it. */
+static status wait_for_ranks(program *p, const op_cost *costs, const device_rates *rates, double *waits) {
+    double all;
+    p->waiting = 0;
+    if (!movements_any(costs, p->count)) return STATUS_OK;
+    TRY(movements_wait(p, costs, rates, waits, &all));
+    for (uint32_t s = 0; s < p->count; s++) p->steps[s].seconds += waits[s];
+    p->waiting = all;
+    p->seconds += all;
+    return STATUS_OK;
+}
+
 static void predict_steps(program *p, walk *w, const op_cost *costs) {
     const graph *g = &p->graph;
     for (tensor_id t = 0; t < g->tensors.count; t++)
@@ -112,6 +125,7 @@ status predict_program(program *p, const op_cost *costs, bool apart, const devic
     if (result == STATUS_OK) {
         predict_steps(p, &w, costs);
         result = wait_for_pieces(p, apart, rates, waits);
+        if (result == STATUS_OK) result = wait_for_ranks(p, costs, rates, waits);
     }
     memory_free(w.operands);
     memory_free(waits);

@@ -23,8 +23,9 @@ double predict_arithmetic(const op_cost *cost, const device_rates *rates);
 double predict_call(const op_cost *cost, double missed_read, double missed_written,
                     const device_rates *rates);
 
-/* Fills in the seconds of all steps and of the program; `costs`: by step, what their ops say. `apart`: what
- * is away is in the host's memory, not in a file. */
+/* Fills in the seconds of all steps and of the program. Those of a step have what it waits for: pieces, and
+ * what other ranks send (lower/movements.h), which goes on while other steps run. `costs`: by step, what
+ * their ops say. `apart`: what is away is in the host's memory, not in a file. */
 status predict_program(program *p, const op_cost *costs, bool apart, const device_rates *rates);
 
 /* The same of a program whose values have become `filed` (lower/pieces.h) since, on a device apart. It is

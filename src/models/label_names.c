@@ -109,7 +109,7 @@ void label_names_sort(label_names *n) {
     double value;
     for (uint32_t i = 0; i < n->count; i++)
         numbers &= label_names_number(n->list[i].name, strlen(n->list[i].name), &value);
-    if (!n->count) return;
+    if (!n->count || n->ordered) return;
     if (numbers) qsort(n->list, n->count, sizeof *n->list, by_value);
     for (uint32_t i = 0; i < n->count; i++) n->list[i].id = i, n->name[i] = n->list[i].name;
     qsort(n->list, n->count, sizeof *n->list, by_bytes);

@@ -12,6 +12,7 @@ typedef struct {
     label_entry *list; /* in the order of their bytes */
     uint32_t count, room;
     bool any_number;     /* a name is a number */
+    bool ordered;        /* the data gives ids itself: the order in which the names were added */
     uint64_t held_bytes; /* all that it holds */
 } label_names;
 
@@ -21,7 +22,8 @@ enum { LABEL_NAMES_MOST = 1 << 20, LABEL_NAMES_BYTES = 255 /* of a name */ };
  * STATUS_INVALID for a name that is empty, too long, or holds a zero, and for one too many. */
 status label_names_add(label_names *n, const char *name, uint64_t bytes, uint32_t *id);
 
-/* Gives ids anew: by their values where all names are numbers, else by their bytes. */
+/* Gives ids anew, unless they are `ordered`: by their values where all names are numbers, else by their
+ * bytes. */
 void label_names_sort(label_names *n);
 
 /* The id of a name; -1: there is none. Where no name is a number a number from 0 on is the id itself. */

@@ -4,11 +4,13 @@
 
 #include "base/half.h"
 
-/* Some of a weight's bytes; `part` is where they are, or what brings them there. */
+/* Some of a weight's bytes, at most as many as *bytes says; `part` is where they are, or what brings them
+ * there. */
 static status reach(const model_weight *w,
                     status (*part)(void *, const void *, uint64_t, void **, uint64_t *), uint64_t first,
                     void **data, uint64_t *bytes) {
     uint64_t left = weight_bytes(w) - first;
+    if (left > *bytes) left = *bytes;
     *bytes = left;
     if (w->data)
         *data = (char *)w->data + first;
@@ -18,11 +20,17 @@ static status reach(const model_weight *w,
     return STATUS_OK;
 }
 
-status weight_view(const model_weight *w, uint64_t first, void **data, uint64_t *bytes) {
+static status view_some(const model_weight *w, uint64_t first, void **data, uint64_t *bytes) {
     return reach(w, w->parts ? w->parts->view : NULL, first, data, bytes);
 }
 
+status weight_view(const model_weight *w, uint64_t first, void **data, uint64_t *bytes) {
+    *bytes = UINT64_MAX;
+    return view_some(w, first, data, bytes);
+}
+
 status weight_room(const model_weight *w, uint64_t first, void **data, uint64_t *bytes) {
+    *bytes = UINT64_MAX;
     return reach(w, w->parts ? w->parts->room : NULL, first, data, bytes);
 }
 
@@ -64,8 +72,8 @@ status weight_get(const model_weight *w, int64_t first, int64_t n, float *x) {
     uint64_t each = dtype_bytes(w->type);
     while (n > 0) {
         void *from;
-        uint64_t held;
-        TRY(weight_view(w, (uint64_t)first * each, &from, &held));
+        uint64_t held = (uint64_t)n * each;
+        TRY(view_some(w, (uint64_t)first * each, &from, &held));
         int64_t now = (uint64_t)n * each < held ? n : (int64_t)(held / each);
         if (dtype_is_half(w->type))
             half_widen(w->type, from, now, x);

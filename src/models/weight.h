@@ -8,13 +8,15 @@
 #include "base/shape.h"
 #include "base/status.h"
 
-/* How what is not in memory is reached: `view` gets the bytes from `first` on, some or all of them, into
- * memory that lasts until the next call; `room` the memory that they are to be written to, `put` says that
- * they are there. `which` is their own. */
+/* How what is not in memory is reached: `view` gets the bytes from `first` on, some or all of them, no more
+ * than *bytes says, into memory that lasts until the next call; `room` the memory that they are to be written
+ * to, `put` says that they are there. `here`: is what is written there kept, or has another rank that byte?
+ * NULL: all is. `which` is their own. */
 typedef struct {
     status (*view)(void *context, const void *which, uint64_t first, void **data, uint64_t *bytes);
     status (*room)(void *context, const void *which, uint64_t first, void **data, uint64_t *bytes);
     status (*put)(void *context, const void *which, uint64_t first, void *data, uint64_t bytes);
+    bool (*here)(void *context, const void *which, uint64_t first);
 } weight_parts;
 
 typedef struct {
@@ -47,6 +49,14 @@ status weight_view(const model_weight *w, uint64_t first, void **data, uint64_t 
 status weight_room(const model_weight *w, uint64_t first, void **data, uint64_t *bytes);
 status weight_placed(const model_weight *w, uint64_t first, void *data, uint64_t bytes);
 status weight_put_bytes(const model_weight *w, uint64_t first, const void *from, uint64_t bytes);
+
+/* Of what ranks share: have others all of these bytes, which lie in two ranks' parts at most? Then nobody
+ * needs to read or make them here. */
+static inline bool weight_is_elsewhere(const model_weight *w, uint64_t first, uint64_t bytes) {
+    uint64_t begin = w->first + first;
+    return !w->data && w->parts->here && !w->parts->here(w->context, w->which, begin) &&
+           !w->parts->here(w->context, w->which, begin + bytes - 1);
+}
 
 static inline uint64_t weight_bytes(const model_weight *w) {
     return (uint64_t)shape_elements(&w->shape) * dtype_bytes(w->type);

@@ -118,6 +118,12 @@ struct cuda_plain {
 
 static inline cuda_plain cuda_plain_of(const op_arg *x) { return { x->data, dtype_bytes(x->dtype) }; }
 
+/* The same of any type: a number of 8 bytes is two of 4. */
+static inline int64_t cuda_words_each(const op_arg *x) { return dtype_bytes(x->dtype) == 8 ? 2 : 1; }
+static inline cuda_plain cuda_words_of(const op_arg *x) {
+    return { x->data, dtype_bytes(x->dtype) / (uint32_t)cuda_words_each(x) };
+}
+
 /* The bits of a number that the host knows. */
 static inline uint32_t cuda_bits_of(double value, dtype type) {
     switch (type) {

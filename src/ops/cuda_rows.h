@@ -60,8 +60,9 @@ static inline int cuda_kept_rows(int64_t bytes_of_a_row, int64_t bytes_beside) {
     return rows < CUDA_ROWS ? (int)rows : CUDA_ROWS;
 }
 
+/* Two blocks at once leave 128 registers to a thread: left to itself nvcc spills for some generations. */
 template <class F>
-__global__ void __launch_bounds__(GPU_BLOCK) cuda_rows_kept_kernel(F f, int64_t rows, int32_t floats) {
+__global__ void __launch_bounds__(GPU_BLOCK, 2) cuda_rows_kept_kernel(F f, int64_t rows, int32_t floats) {
     GPU_SHARED(float, kept);
     int warp = (int)threadIdx.x / GPU_WARP;
     int64_t row = (int64_t)blockIdx.x * (blockDim.x / GPU_WARP) + warp;
@@ -74,23 +75,5 @@ static void cuda_rows_kept(int64_t rows, int64_t floats, const F &f) {
     int each = cuda_kept_rows(floats * (int64_t)sizeof(float), 0);
     if (rows > 0)
         GPU_LAUNCH((cuda_rows_kept_kernel<F>), gpu_blocks(rows, each), (unsigned)each * GPU_WARP,
-                   (size_t)(each * floats) * sizeof(float), f, rows, (int32_t)floats);
-}
-
-/* The same with registers for an f that does much: fewer blocks are under way at once. */
-template <class F>
-__global__ void __launch_bounds__(GPU_BLOCK, 2)
-    cuda_rows_kept_long_kernel(F f, int64_t rows, int32_t floats) {
-    GPU_SHARED(float, kept);
-    int warp = (int)threadIdx.x / GPU_WARP;
-    int64_t row = (int64_t)blockIdx.x * (blockDim.x / GPU_WARP) + warp;
-    if (row < rows) f(row, kept + warp * floats);
-}
-
-template <class F>
-static void cuda_rows_kept_long(int64_t rows, int64_t floats, const F &f) {
-    int each = cuda_kept_rows(floats * (int64_t)sizeof(float), 0);
-    if (rows > 0)
-        GPU_LAUNCH((cuda_rows_kept_long_kernel<F>), gpu_blocks(rows, each), (unsigned)each * GPU_WARP,
                    (size_t)(each * floats) * sizeof(float), f, rows, (int32_t)floats);
 }

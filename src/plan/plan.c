@@ -44,13 +44,15 @@ static void add_tensor(plan *p, const char *name, uint64_t bytes, category c, co
     int pool = t->away ? plan_away_pool(p) : POOL_MEMORY;
     if (t->away) bytes = units_align(bytes, PIECES_PAGE);
     plan_persistent *x = plan_add(p, name, bytes, c, pool);
-    x->shape = t->shape, x->dtype = t->dtype, x->by_rows = (t->flags & TENSOR_ROWS) != 0;
+    x->shape = t->shape, x->global = t->global, x->dtype = t->dtype,
+    x->by_rows = (t->flags & TENSOR_ROWS) != 0;
     x->panels = (t->flags & TENSOR_PANELS) != 0;
 }
 
 static status add_persistents_of(plan *p, plan_program *pp) {
     const graph *g = &pp->program.graph;
     uint32_t cursor = 0, earlier = p->persistent_count; /* of programs before this one */
+    if (g->group) p->group = g->group;
     for (tensor_id t = 1; t < g->tensors.count; t++) {
         const tensor *x = graph_tensor(g, t);
         if (x->producer || !role_persistent(x->role)) continue;
@@ -62,8 +64,8 @@ static status add_persistents_of(plan *p, plan_program *pp) {
         if (!known) {
             add_tensor(p, name, graph_tensor_bytes(g, t), category_of(g, t, false), x);
             known = &p->persistent[p->persistent_count - 1];
-        } else if (!shape_equal(&known->shape, &x->shape) || known->dtype != (dtype)x->dtype ||
-                   (known->pool != POOL_MEMORY) != x->away) {
+        } else if (!shape_equal(&known->shape, &x->shape) || !shape_equal(&known->global, &x->global) ||
+                   known->dtype != (dtype)x->dtype || (known->pool != POOL_MEMORY) != x->away) {
             return status_set(STATUS_FAILED, "plan: the programs disagree about the shape of '%s'", name);
         }
         pp->offset[t] = known->offset;
@@ -169,7 +171,7 @@ static void sum_up(plan *p, int threads) {
     for (int c = 0; p->program_count && c < CATEGORY_COUNT; c++)
         p->by_category[c] += p->programs[p->peak_program].peak.by_category[c];
     p->by_category[CATEGORY_GAPS] = *arena - highest;
-    if (p->device->apart) p->beside = p->device->reserve(p->device);
+    if (p->device->apart) p->beside = device_reserve(p->device);
     p->pools[POOL_MEMORY].runtime_bytes = device_parts_sum(&p->beside);
     p->runtime = device_runtime_reserve(threads);
     if (p->device->driver) p->runtime.code += p->device->driver(p->device);
@@ -264,18 +266,36 @@ static status take_over(plan *p, program *programs, uint32_t count) {
     return p->programs ? STATUS_OK : status_set(STATUS_FAILED, "no memory to plan a program");
 }
 
-/* The host of a device apart reads and writes in parts of this size, and a kept result whole. */
+plan_whole plan_whole_of(const plan *p, category c) {
+    plan_whole whole = { 0 };
+    for (uint32_t i = 0; i < p->persistent_count; i++) {
+        const plan_persistent *x = &p->persistent[i];
+        if (x->category != c) continue;
+        whole.tensors++, whole.bytes += (uint64_t)shape_elements(&x->global) * dtype_bytes(x->dtype);
+    }
+    return whole;
+}
+
+bool plan_has_shares(const plan *p) {
+    for (uint32_t i = 0; i < p->persistent_count; i++)
+        if (plan_is_share(&p->persistent[i])) return true;
+    return false;
+}
+
+/* The host of a device apart reads and writes in parts of this size, and a kept result whole. Files have what
+ * ranks share whole: each other's parts pass through as well. */
 static void add_staging(plan *p) {
     enum { PART_BYTES = 1 << 20 };
-    if (!p->device->apart) return;
+    if (!p->device->apart && !plan_has_shares(p)) return;
     p->staging_bytes = PART_BYTES;
     for (uint32_t k = 0; k < p->program_count; k++) {
         const graph *g = &p->programs[k].program.graph;
         for (tensor_id t = 1; t < g->tensors.count; t++)
-            if (graph_tensor(g, t)->flags & TENSOR_KEEP && graph_tensor_bytes(g, t) > p->staging_bytes)
+            if (p->device->apart && graph_tensor(g, t)->flags & TENSOR_KEEP &&
+                graph_tensor_bytes(g, t) > p->staging_bytes)
                 p->staging_bytes = graph_tensor_bytes(g, t);
     }
-    plan_add(p, PLAN_STAGING, p->staging_bytes, CATEGORY_INPUTS, POOL_HOST);
+    plan_add(p, PLAN_STAGING, p->staging_bytes, CATEGORY_INPUTS, plan_host_pool(p));
 }
 
 /* Everything but places in the arena. */

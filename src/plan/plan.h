@@ -21,7 +21,8 @@ typedef struct {
     uint64_t bytes, offset; /* in its pool; bytes rounded up to LIVE_ALIGN, of what is away to PIECES_PAGE */
     uint8_t pool;
     category category;
-    shape shape; /* of buffers: rank 0 */
+    shape shape;  /* of buffers: rank 0 */
+    shape global; /* of the whole, of which this rank's part has `shape`; else the same */
     dtype dtype;
     bool by_rows; /* codes of 8 bits: a scale for each row; else for each column */
     bool panels;  /* codes of 4 bits for products of integers (models/weight.h) */
@@ -56,6 +57,7 @@ typedef struct {
     plan_persistent *persistent;
     uint32_t persistent_count;
     plan_pool pools[POOL_COUNT];
+    int64_t group;              /* of its programs' graphs: who shares a copy (graph.h) */
     uint64_t lower_bound_bytes; /* of the arena: the most bytes alive at once */
     device_runtime runtime;     /* of the process */
     device_parts beside;        /* of a device apart: its pool's runtime_bytes by what they are */
@@ -67,8 +69,8 @@ typedef struct {
     uint64_t by_category[CATEGORY_COUNT]; /* at the peak; sums up to peak_bytes */
     uint32_t peak_program;                /* the one whose arena is fullest */
     const char *folder;                   /* where the file is to be; the caller's */
-    uint64_t staging_bytes; /* of the buffer PLAN_STAGING; 0: the host reaches all of it without */
-    uint64_t slot_bytes;    /* of each slot in the buffer PLAN_SLOTS */
+    uint64_t staging_bytes;               /* of the buffer PLAN_STAGING; 0: the host reaches all without */
+    uint64_t slot_bytes;                  /* of each slot in the buffer PLAN_SLOTS */
     uint32_t slots;
     uint32_t ring;         /* how many slots the buffer PLAN_RING has; 0: there is no file behind the host */
     uint64_t ring_calls;   /* the most calls of the host that its lanes are given until it waits for them */
@@ -80,7 +82,7 @@ typedef struct {
 /* The buffer that what is away passes through; its slots begin at a multiple of PIECES_PAGE. */
 #define PLAN_SLOTS "state in passing"
 
-/* The buffer through which the host of a device apart reads and writes values. */
+/* The buffer through which the host of a device apart reads and writes values, and what other ranks have. */
 #define PLAN_STAGING "values in passing"
 
 /* The buffer of the host's between a device apart and a file; its slots are as large as those of PLAN_SLOTS.
@@ -88,6 +90,19 @@ typedef struct {
 #define PLAN_RING "files in passing"
 
 enum { PLAN_CALL_BYTES = 80 }; /* of bookkeeping for each of ring_calls */
+
+/* Has another rank other parts of it (graph_is_share)? That of the one at
+ * place r of a group begins at byte r times those of `shape`. */
+static inline bool plan_is_share(const plan_persistent *x) { return !shape_equal(&x->shape, &x->global); }
+
+/* Of any tensor. */
+bool plan_has_shares(const plan *p);
+
+/* Persistent tensors of a category, as they are where nobody shares them. */
+typedef struct {
+    uint64_t tensors, bytes;
+} plan_whole;
+plan_whole plan_whole_of(const plan *p, category c);
 
 /* The size of the slots' buffer for so many pieces of at most so many bytes. */
 uint64_t plan_slots_bytes(uint64_t pieces, uint64_t slot_bytes);

@@ -67,6 +67,7 @@ static void put_predicted(json_writer *w, const setup *s, const decision *d) {
     json_put_unsigned(w, "lower_bound_bytes", p->lower_bound_bytes);
     json_put_unsigned(w, "persistent_bytes", p->pools[POOL_MEMORY].persistent_bytes);
     put_step_seconds(w, s, d->point.seconds);
+    if (s->request.run.ranks > 1) json_put_number(w, "waiting_seconds", compose_waiting(&s->request.run, p));
     put_categories(w, p->by_category);
     json_end_object(w);
 }
@@ -222,7 +223,24 @@ static void put_step(json_writer *w, const profile_result *r) {
     json_end_object(w);
 }
 
-static void put_profile(json_writer *w, const setup *s, const profile_result *r) {
+static void put_lives(json_writer *w, const decision *d, const exec_lives *lives) {
+    uint64_t apart;
+    if (!lives) {
+        json_put_null(w, "observed");
+        return;
+    }
+    if (exec_lives_apart(&d->plan, lives, &apart) != STATUS_OK) w->out->failed = true;
+    exec_likeness like = exec_lives_like(&d->plan, lives);
+    json_begin_object(w, "observed");
+    json_put_unsigned(w, "table_bytes", exec_lives_bytes(&d->plan));
+    json_put_unsigned(w, "planned", like.planned);
+    json_put_unsigned(w, "same", like.same);
+    json_put_unsigned(w, "not_planned", like.beside);
+    json_put_unsigned(w, "most_apart_bytes", apart);
+    json_end_object(w);
+}
+
+static void put_profile(json_writer *w, const setup *s, const decision *d, const profile_result *r) {
     const device_rates *rates = &s->request.run.lower.rates;
     json_begin_object(w, "profile");
     json_begin_array(w, "steps");
@@ -233,6 +251,7 @@ static void put_profile(json_writer *w, const setup *s, const profile_result *r)
     json_put_number(w, "peak_flops", profile_peak(rates));
     json_put_number(w, "peak_bandwidth", profile_bandwidth(rates));
     json_put_unsigned(w, "table_bytes", r->table_bytes);
+    put_lives(w, d, r->run.lives);
     put_step(w, r);
     json_begin_object(w, "total");
     put_sums(w, &r->total);
@@ -299,9 +318,10 @@ static void write_report(text *out, const setup *s, const decision *d, outcome o
     json_put_integer(&w, "rank", s->comm.rank);
     json_put_integer(&w, "world", s->comm.world);
     if (s->comm.world > 1) json_put_unsigned(&w, "transport_bytes", d->plan.runtime.ranks);
-    if (o.run && o.run->ranks) put_ranks(&w, o.run);
+    const train_result *of_ranks = o.evaluation ? &o.evaluation->run : o.run;
+    if (of_ranks && of_ranks->ranks) put_ranks(&w, of_ranks);
     if (!s->request.run.training) put_evaluation(&w, s, d, o.evaluation);
-    if (o.profile) put_profile(&w, s, o.profile);
+    if (o.profile) put_profile(&w, s, d, o.profile);
     if (o.run) put_losses(&w, o.run);
     json_end_object(&w);
     text_add(out, "\n");

@@ -47,8 +47,10 @@ static void add_runtime(text *out, const plan *p) {
     if (g && g->context[2])
         text_add(out, " (at least %s, likely %s)", units_bytes_text(g->context[0], c),
                  units_bytes_text(g->context[1], e));
-    text_add(out, ", code %s, handles %s\n", units_bytes_text(p->beside.code, b),
+    text_add(out, ", code %s, handles %s", units_bytes_text(p->beside.code, b),
              units_bytes_text(p->beside.handles, c));
+    if (p->beside.ranks) text_add(out, ", transport %s", units_bytes_text(p->beside.ranks, e));
+    text_add(out, "\n");
 }
 
 static void add_host(text *out, const setup *s, const plan *p) {
@@ -119,6 +121,7 @@ static void put_parts(json_writer *w, const char *key, const device_parts *parts
     json_put_unsigned(w, "context_bytes", parts->context);
     json_put_unsigned(w, "code_bytes", parts->code);
     json_put_unsigned(w, "handles_bytes", parts->handles);
+    if (parts->ranks) json_put_unsigned(w, "transport_bytes", parts->ranks);
     json_end_object(w);
 }
 

@@ -87,6 +87,9 @@ static void add_needs(text *out, const setup *s, const decision *d, const parts_
     text_add(out, "  %-15s %11s   ", words->row, units_seconds_text(d->point.seconds, a));
     if (plain->peak_bytes) text_add(out, "%s plain; ", units_seconds_text(plain->seconds, b));
     text_add(out, "predicted, with rates of the %s\n", s->request.run.lower.rates.source);
+    if (s->request.run.ranks > 1)
+        text_add(out, "  %-15s %11s   of it for other ranks; the rest of what they send moves meanwhile\n",
+                 "waiting", units_seconds_text(compose_waiting(&s->request.run, &d->plan), a));
 }
 
 /* ---- what was chosen ---- */
@@ -129,7 +132,7 @@ static void add_batch(text *out, const setup *of, const decision *d) {
     else
         text_add(out, "  batch: %lld at once", (long long)s->last);
     if (training && r->ranks > 1) text_add(out, " on each of %lld ranks", (long long)r->ranks);
-    if (compose_unit(r) < r->batch) text_add(out, ", in units of %lld", (long long)compose_unit(r));
+    if (compose_units(r)) text_add(out, ", in units of %lld", (long long)compose_unit(r));
     if (s->eval_calls || s->eval_rest) text_add(out, "%svalidation: ", training ? "; " : "");
     if (s->eval_calls) text_add(out, "%lld x %lld", (long long)s->eval_calls, (long long)s->eval_batch);
     if (s->eval_rest) text_add(out, "%s%lld", s->eval_calls ? " + " : "", (long long)s->eval_rest);

@@ -8,6 +8,7 @@
 #include "io/file.h"
 #include "train/evaluate.h"
 #include "train/profile.h"
+#include "train/standing.h"
 #include "train/train.h"
 
 /* How text may look. */
@@ -56,6 +57,14 @@ void report_compare_json(text *out, const report_comparison *c);
  * background, light or dark as the viewer prefers, and tells categories apart by pattern as well as colour.
  */
 void report_compare_svg(text *out, const report_comparison *c);
+
+/* Reports as pages (report/page/page.h), for --html. Committing the file is the caller's. */
+status report_status_page(io_writer *file, const char *folder, const standing *s); /* of a run's folder */
+status report_compare_page(io_writer *file, const report_comparison *c);
+status report_plan_page(io_writer *file, const setup *s, const decision *d);
+status report_profile_page(io_writer *file, const setup *s, const decision *d, const profile_result *r);
+status report_evaluation_page(io_writer *file, const setup *s, const decision *d, const evaluate_result *r);
+status report_run_page(io_writer *file, const setup *s, const decision *d, const train_result *r);
 
 /* "1,234,567" and "3 min 20 s", into `buffer`; return it. A rate is a count too, "-" where it is not known.
  */

@@ -88,9 +88,12 @@ static void add_places(text *out, const decision *d, const train_result *r, cons
     } rows[] = { { "  context", p->beside.context, m->beside.context },
                  { "  code", p->beside.code, m->beside.code },
                  { "  handles", p->beside.handles, m->beside.handles },
+                 { "  transport", p->beside.ranks, m->beside.ranks },
                  { "  moved by", 0, m->moved_bytes },
                  { "host, peak", plan_taken(p, POOL_HOST), host > ours ? host - ours : 0 } };
+    enum { TRANSPORT = 3 };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (i == TRANSPORT && !rows[i].planned) continue; /* one process */
         add_row(out, rows[i].name, rows[i].planned, rows[i].measured);
         add_within(out, rows[i].planned, rows[i].measured, k);
     }

@@ -53,7 +53,12 @@ static status check_cut(const setup *s, const op_def *op) {
 static status look(const setup *s, const graph *g) {
     const setup_options *o = &s->options;
     const op_def *coupled = find(g, OP_COUPLES_SAMPLES), *wanting = find(g, OP_WANTS_SAMPLES);
-    if (coupled && compose_unit(&s->request.run) < s->request.run.batch)
+    if (coupled && compose_chained(&s->request.run))
+        return status_set(STATUS_INVALID,
+                          "%d ranks: in %s samples of a batch see each other (%s), which they would do on "
+                          "their rank alone; start one process",
+                          s->comm.world, s->model.name, coupled->name);
+    if (coupled && compose_units(&s->request.run))
         return status_set(STATUS_INVALID,
                           "--unit %lld: in %s samples of a batch see each other (%s), which they would do in "
                           "their unit alone; leave --unit out",

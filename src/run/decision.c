@@ -14,6 +14,23 @@ static status not_within(const setup *s, decision *d) {
                       d->advice[0] ? "; it would fit with " : "", d->advice);
 }
 
+/* The part of its budget that the host's memory has for planning. */
+static uint64_t most_held(const setup *s) {
+    const compose_run *r = &s->request.run;
+    return !compose_apart(r) ? s->budget : r->away_limit ? r->away_limit : UINT64_MAX;
+}
+
+static status plan_point(const setup *s, decision *d) {
+    TRY(compose_plan(&s->request.run, &d->point.choice, &d->plan));
+    memory_trim();
+    plan_hold(&d->plan, d->held_bytes);
+    return STATUS_OK;
+}
+
+static status check_file(const plan *p) {
+    return plan_file_bytes(p) ? device_file_check(p->folder, plan_file_bytes(p)) : STATUS_OK;
+}
+
 status decision_make(const setup *s, decision *d) {
     *d = (decision){ .budget = s->budget };
     const search_wish needed = { .budget = s->budget, .plain = true };
@@ -23,16 +40,16 @@ status decision_make(const setup *s, decision *d) {
     d->point = fits ? *point : d->front.points[0]; /* what comes closest, for the report */
     d->split = compose_split_of(&s->request.run, &d->point.choice);
     TRY(search_explain(&s->request, &d->front.plain, &d->point, d->shares, PASS_MAX, &d->share_count));
-    TRY(compose_plan(&s->request.run, &d->point.choice, &d->plan));
-    memory_trim();
-    const compose_run *r = &s->request.run;
-    uint64_t held = d->front.held_bytes, most = !compose_apart(r) ? s->budget
-                                                : r->away_limit   ? r->away_limit
-                                                                  : UINT64_MAX;
-    plan_hold(&d->plan, held < most ? held : most);
-    if (!fits) return not_within(s, d);
-    return plan_file_bytes(&d->plan) ? device_file_check(d->plan.folder, plan_file_bytes(&d->plan))
-                                     : STATUS_OK;
+    d->held_bytes = d->front.held_bytes < most_held(s) ? d->front.held_bytes : most_held(s);
+    TRY(plan_point(s, d));
+    return fits ? check_file(&d->plan) : not_within(s, d);
+}
+
+status decision_follow(const setup *s, const search_point *point, uint64_t held_bytes, decision *d) {
+    *d = (decision){ .budget = s->budget, .point = *point, .held_bytes = held_bytes };
+    d->split = compose_split_of(&s->request.run, &d->point.choice);
+    TRY(plan_point(s, d));
+    return check_file(&d->plan);
 }
 
 void decision_close(decision *d) {

@@ -14,6 +14,10 @@ static const char *label_column(const setup_options *o) {
     return o->label_column ? o->label_column : "label";
 }
 
+static const char *image_column(const setup_options *o) {
+    return o->image_column ? o->image_column : "image";
+}
+
 /* What --memory leaves for lists of pictures beside the program. */
 static status room(const setup *s, uint64_t *bytes) {
     enum { LEAST = 1 << 20 };
@@ -176,7 +180,7 @@ static status open_list(const setup *s, const char *path, pictures **p) {
     uint64_t most;
     TRY(room(s, &most));
     return pictures_open(&(picture_options){ .path = path,
-                                             .image = "image",
+                                             .image = image_column(&s->options),
                                              .label = label_column(&s->options),
                                              .prepare = s->prepare,
                                              .still = s->options.augment == AUGMENT_OFF,

@@ -41,17 +41,28 @@ static const char *key_of_machine(char key[KEY_BYTES]) {
     return key;
 }
 
-status rates_path(char path[RATES_PATH_BYTES]) {
-    char key[KEY_BYTES];
+status rates_file(const char *name, const char *key, char path[RATES_PATH_BYTES]) {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     bool own = cache && cache[0] == '/'; /* others are to be ignored, as the standard has it */
     if (!own && (!home || !*home))
         return status_set(STATUS_INVALID, "no folder for rates: neither XDG_CACHE_HOME nor HOME is set");
-    int length = snprintf(path, RATES_PATH_BYTES, "%s%s/snug/rates-%016llx.json", own ? cache : home,
-                          own ? "" : "/.cache", (unsigned long long)hash_name_wide(key_of_machine(key)));
+    int length = snprintf(path, RATES_PATH_BYTES, "%s%s/snug/%s-%016llx.json", own ? cache : home,
+                          own ? "" : "/.cache", name, (unsigned long long)hash_name_wide(key));
     if (length >= RATES_PATH_BYTES)
         return status_set(STATUS_INVALID, "the path of the cache folder is too long");
     return STATUS_OK;
+}
+
+status rates_path(char path[RATES_PATH_BYTES]) {
+    char key[KEY_BYTES];
+    return rates_file("rates", key_of_machine(key), path);
+}
+
+status rates_make_folder(const char *path) {
+    char folder[RATES_PATH_BYTES];
+    snprintf(folder, sizeof folder, "%s", path);
+    *strrchr(folder, '/') = 0;
+    return io_make_folder(folder);
 }
 
 /* ---- one set of rates, as JSON ---- */
@@ -157,11 +168,8 @@ static status read_file(const char *path, contents *c, bool *there) {
 
 /* The path, in a folder that is there. */
 static status place_for_file(char path[RATES_PATH_BYTES]) {
-    char folder[RATES_PATH_BYTES];
     TRY(rates_path(path));
-    snprintf(folder, sizeof folder, "%s", path);
-    *strrchr(folder, '/') = 0;
-    return io_make_folder(folder);
+    return rates_make_folder(path);
 }
 
 static status write_file(const contents *c) {
@@ -385,6 +393,20 @@ device_rates rates_find(rates_choice choice, const device *d, int threads) {
     if (measured != threads) here = measure_missing(threads), measured = threads;
     r = here;
     pthread_mutex_unlock(&one);
+    return r;
+}
+
+device_rates rates_of_rank(rates_choice choice, const device *d, int threads, int64_t ranks) {
+    if (ranks < 2 || d->apart) return rates_find(choice, d, threads);
+    int64_t all = threads * ranks, most = threads_available();
+    device_rates r = rates_find(choice, d, (int)(all < most || most < threads ? all : most)),
+                 own = rates_find(choice == RATES_AUTO ? RATES_KNOWN : choice, d, threads);
+    double part = 1.0 / (double)ranks;
+    for (int k = 0; k < WORK_KINDS; k++) r.flops[k] *= part;
+    double *const shared[] = { &r.draws,   &r.moved,       &r.cached,    &r.bandwidth,
+                               &r.fetched, &r.cache_bytes, &r.file_read, &r.file_written };
+    for (size_t i = 0; i < sizeof shared / sizeof *shared; i++) *shared[i] *= part;
+    r.call_seconds = own.call_seconds;
     return r;
 }
 

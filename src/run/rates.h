@@ -26,11 +26,19 @@ typedef struct {
  * be used, and the build. */
 status rates_path(char path[RATES_PATH_BYTES]);
 
+/* Of any file beside it, and the folder that such a file is to be in. */
+status rates_file(const char *name, const char *key, char path[RATES_PATH_BYTES]);
+status rates_make_folder(const char *path);
+
 /* For a run on a device with `threads` threads: measured ones, in between those that were measured; else the
  * built-in table. A device apart is not measured: it says its rates itself. `source` says which, why a file
  * can't be used or kept, and what is wrong with it. A process measures at most once for a number of threads;
  * of several at once one does, and the others wait for it. */
 device_rates rates_find(rates_choice choice, const device *d, int threads);
+
+/* Of one among `ranks` processes with as many threads each, on processors that they share: its part of what
+ * all have together. */
+device_rates rates_of_rank(rates_choice choice, const device *d, int threads, int64_t ranks);
 
 /* Replaces the file. */
 status rates_store(const rates_measured *m);

@@ -70,6 +70,7 @@ const run_option run_options[] = {
     ROW("parts", POINTER, KNOWN, parts), /* by the data's shares */
     ROW("part-count", BYTES, KNOWN, part_count),
     ROW("text-column", POINTER, KNOWN, text_column),
+    ROW("image-column", POINTER, KNOWN, image_column),
     ROW("label-column", POINTER, KNOWN, label_column),
     ROW("pair-column", POINTER, KNOWN, pair_column),
     ROW("add-token", POINTER, KNOWN, add_tokens), /* by the model's facts */
@@ -100,7 +101,10 @@ const run_option run_options[] = {
     ROW("memory-auto", FLAG, FREE, memory_auto),
     ROW("rank-timeout", INTEGER, FREE, rank_timeout),
     ROW("ranks", INTEGER, FREE, ranks),
+    ROW("transport-memory", BYTES, FREE, transport_memory),
     ROW("ranks-of-host", INTEGER, FREE, of_host),
+    ROW("ranks-of-each-host", INTEGER, FREE, of_each_host),
+    ROW("ranks-of-processors", INTEGER, FREE, sharing),
     ROW("micro-batch", INTEGER, FREE, micro_batch),
     ROW("accumulate", INTEGER, FREE, accumulate),
     ROW("eval-batch", INTEGER, FREE, eval_batch),

@@ -25,6 +25,7 @@
 #include "run/course.h"
 #include "run/heads.h"
 #include "run/labelled.h"
+#include "run/links.h"
 #include "run/loader_plan.h"
 #include "run/pictures.h"
 #include "run/texts.h"
@@ -213,6 +214,9 @@ static status open_data(setup *s) {
     if (o->augment != AUGMENT_ON)
         return status_set(STATUS_INVALID, "--augment is of pictures, and %s reads texts; leave it out",
                           s->model.name);
+    if (o->image_column)
+        return status_set(STATUS_INVALID, "--image-column is of pictures, and %s reads texts; leave it out",
+                          s->model.name);
     if (judges(s)) return labelled_open_data(s);
     const char *column = o->text_column ? "text" : o->label_column ? "label" : o->pair_column ? "pair" : NULL;
     if (column)
@@ -261,7 +265,7 @@ static int64_t micro_batch_of(const setup_options *o) {
 static status check_unit(const setup_options *o) {
     int64_t micro = micro_batch_of(o);
     if (!o->unit) return STATUS_OK;
-    if (o->unit > o->batch || o->batch % o->unit)
+    if (!o->eval_only && (o->unit > o->batch || o->batch % o->unit))
         return status_set(STATUS_INVALID, "--unit %lld: a batch of %lld is no whole number of such units",
                           (long long)o->unit, (long long)o->batch);
     if (micro && (micro > o->unit || o->unit % micro))
@@ -269,7 +273,39 @@ static status check_unit(const setup_options *o) {
                           "micro-batches of %lld do not divide a unit of %lld samples; a unit is computed in "
                           "one or more of them",
                           (long long)micro, (long long)o->unit);
+    if (o->eval_batch && o->unit % o->eval_batch)
+        return status_set(STATUS_INVALID,
+                          "--eval-batch %lld does not divide a unit of %lld samples, whose losses are added "
+                          "together",
+                          (long long)o->eval_batch, (long long)o->unit);
     return STATUS_OK;
+}
+
+/* Without units one sum goes on from rank to rank: each adds its part of the batch at once. */
+static status check_chain(const setup *s) {
+    const setup_options *o = &s->options;
+    long long ranks = s->comm.world, batch = o->batch, micro = micro_batch_of(o);
+    if (batch % ranks)
+        return status_set(STATUS_INVALID,
+                          "a batch of %lld can't be divided among %lld ranks; choose another --batch", batch,
+                          ranks);
+    if (!micro || micro == batch / ranks) return STATUS_OK;
+    return status_set(STATUS_INVALID,
+                      "micro-batches of %lld: without --unit each of %lld ranks computes its %lld samples at "
+                      "once; leave that out, or say --unit N",
+                      micro, ranks, batch / ranks);
+}
+
+/* Sums keep their order where a rank's samples are whole tiles of rows. */
+static status check_tiles(const setup *s) {
+    const compose_run *r = &s->request.run;
+    long long rows = compose_unit(r) * compose_least_rows(r);
+    if (!compose_chained(r) || rows % THREADS_ROW_TILE == 0) return STATUS_OK;
+    return status_set(
+        STATUS_INVALID,
+        "without --unit each of %lld ranks would have %lld rows of the batch; only with a multiple "
+        "of %d are sums those of one process; say --unit N, or choose another --batch",
+        (long long)r->ranks, rows, THREADS_ROW_TILE);
 }
 
 /* Units go round: each rank has as many. */
@@ -277,15 +313,13 @@ static status check_ranks(const setup *s) {
     const setup_options *o = &s->options;
     long long ranks = s->comm.world, batch = o->batch;
     if (ranks < 2) return STATUS_OK;
-    if (o->eval_only)
-        return status_set(STATUS_INVALID, "--eval-only is of one process, and there are %lld", ranks);
-    if (!o->unit)
-        return status_set(
-            STATUS_INVALID,
-            "%lld ranks need --unit N, samples whose sums stay together: then their results are "
-            "those of one process with this unit; of a batch of %lld each rank would have %lld%s",
-            ranks, batch, batch / ranks,
-            batch % ranks ? ", which leaves some over: choose another --batch" : "");
+    if (!o->unit && o->eval_only)
+        return status_set(STATUS_INVALID,
+                          "%lld ranks need --unit N, samples whose losses are added together: ranks validate "
+                          "such units in turn",
+                          ranks);
+    if (o->eval_only) return STATUS_OK;
+    if (!o->unit) return check_chain(s);
     if (o->batch / o->unit % ranks)
         return status_set(STATUS_INVALID,
                           "a batch of %lld has %lld unit%s of %lld samples, which %lld ranks can't divide "
@@ -433,7 +467,9 @@ static status find_budget(const setup_options *o, uint64_t *bytes, uint64_t *mar
         device_parts own = on->beside(on);
         available += device_parts_sum(&own);
     }
-    if (o->of_host > 1) available /= (uint64_t)o->of_host; /* they take it at the same time */
+    int64_t ranks = o->of_host ? o->of_host : o->ranks;
+    /* They take it at the same time; each has a GPU of its own. */
+    if (ranks > 1 && !on->apart) available /= (uint64_t)ranks;
     *margin = available / 16;
     if (*margin < least_margin) *margin = least_margin < available ? least_margin : 0;
     *bytes = available - *margin;
@@ -467,35 +503,67 @@ static uint64_t away_limit_of(const setup_options *o, const device *on) {
     return taken + left - left / 16;
 }
 
+/* All ranks are on one host where nobody said otherwise. */
+static int64_t of_host(const setup *s) { return s->options.of_host ? s->options.of_host : s->comm.world; }
+
+static device_rates rates_here(const setup *s, const device *on, int threads) {
+    const setup_options *o = &s->options;
+    device_rates r = rates_of_rank(o->rates, on, threads, o->sharing ? o->sharing : of_host(s));
+    links_join(&r, o->rates == RATES_BUILT_IN, s->comm.world, of_host(s), threads);
+    return r;
+}
+
+/* Ranks of a host divide its processors. */
+static int threads_of(const setup *s) {
+    int64_t all = threads_available(), own = all / of_host(s);
+    return s->options.threads ? (int)s->options.threads : own > 1 ? (int)own : 1;
+}
+
+/* A plan for ranks that nobody started is looked for with all processors, since no others are at it. */
+static int threads_searching(const setup *s, int threads) {
+    return s->options.ranks > comm_world().world && !s->options.threads ? threads_available() : threads;
+}
+
+/* GPUs are reached by NCCL, which takes of both memories. */
+static status reserve_transport(const setup *s, const device *on) {
+    uint64_t said = s->options.transport_memory;
+    if (said && (!on->apart || s->comm.world < 2))
+        return status_set(STATUS_INVALID,
+                          "--transport-memory is of several processes on GPUs, and this is %s; leave it out",
+                          on->apart ? "one" : "on a CPU");
+    if (!on->apart) return STATUS_OK;
+    comm_reserved nccl = comm_reserve_apart(s->comm.world);
+    device_runtime_ranks(comm_reserve(s->comm.world) + nccl.host, said ? said : nccl.device);
+    return STATUS_OK;
+}
+
 static status make_request(setup *s) {
     const setup_options *o = &s->options;
     TRY(check_sizes(s));
     TRY(check_unit(o));
     TRY(check_ranks(s));
-    int threads = o->threads ? (int)o->threads : threads_available();
-    threads_set(threads);
+    int threads = threads_of(s);
+    threads_set(threads_searching(s, threads));
     compose_run *r = &s->request.run;
     int64_t context;
     const device *on;
     TRY(setup_device(o, &on));
-    if (s->comm.world > 1 && on->kind != DEVICE_CPU)
-        return status_set(STATUS_INVALID,
-                          "%d ranks on %s: several processes train on CPUs alone so far; say --device cpu",
-                          s->comm.world, on->name);
+    TRY(reserve_transport(s, on));
     TRY(check_away(o, on));
     TRY(context_of(s, &context));
     *r = (compose_run){ .model = &s->model,
                         .batch = o->batch,
                         .unit = o->unit,
                         .ranks = s->comm.world,
+                        .of_host = comm_world().world > 1 ? o->of_each_host : o->of_host,
                         .eval_batch = o->eval_batch,
                         .training = !o->eval_only,
                         .context = context,
                         .optimizer = o->optimizer,
                         .folder = folder_of(o, on),
                         .away_limit = away_limit_of(o, on),
-                        .lower = {
-                            .device = on, .threads = threads, .rates = rates_find(o->rates, on, threads) } };
+                        .lower = { .device = on, .threads = threads, .rates = rates_here(s, on, threads) } };
+    TRY(check_tiles(s));
     s->request.micro_batch = micro_batch_of(o);
     s->request.allowed = o->exact ? PASS_EXACT : PASS_REASSOCIATING;
     if (o->exact && o->allow)
@@ -526,6 +594,7 @@ static status settle_evaluation(const setup *s, compose_run *r) {
                           : o->data && !o->part_count ? o->data
                                                       : "the data",
                           (long long)r->context);
+    if (r->unit) r->batch = r->unit;
     if (r->batch > r->eval_samples) r->batch = r->eval_samples;
     return STATUS_OK;
 }
@@ -567,7 +636,8 @@ static status finish_request(setup *s) {
     listed += s->train.held_bytes + s->validation.held_bytes + s->names.held_bytes + s->wanted.bytes;
     r->kept_bytes = kept_bytes(o) + listed;
     if (s->model.head.kind == HEAD_CLASSES)
-        r->kept_bytes += judged_bytes(s->model.head.outputs, r->eval_samples);
+        r->kept_bytes += judged_bytes(s->model.head.outputs, r->eval_samples) +
+                         judged_share_bytes(s->model.head.outputs, s->comm.world);
     TRY(find_budget(o, &s->budget, &s->margin));
     TRY(check_held(s, listed));
     if (o->eval_only) TRY(settle_evaluation(s, r));
@@ -579,7 +649,7 @@ static status finish_request(setup *s) {
 status setup_open(const setup_options *options, const model *custom, setup *s) {
     *s = (setup){ .options = *options, .comm = comm_world() };
     if (options->ranks > s->comm.world) s->comm.world = (int)options->ranks;
-    device_runtime_ranks(comm_reserve(s->comm.world));
+    device_runtime_ranks(comm_reserve(s->comm.world), 0);
     s->options.optimizer = optimizer_settle(options->optimizer);
     status result = STATUS_OK;
     TRY_OR(failed, open_model(s, custom));

@@ -49,16 +49,20 @@ typedef struct {
     const data_source *source, *eval_source;  /* samples of the caller's instead of these; may be NULL */
     const char *text_column, *label_column;   /* of data for a head that judges texts; NULL: text, label */
     const char *pair_column;                  /* of a second text that is judged with the first; NULL: none */
+    const char *image_column;                 /* of tables of pictures; NULL: image */
     text_list add_tokens;                     /* to the model's tokenizer; none: as it is */
     data_kind data_kind;
     pack_kind pack;
-    augment_kind augment;   /* of pictures */
-    uint64_t memory;        /* budget in bytes; 0: unlimited */
-    bool memory_auto;       /* what is free, less a margin */
-    int64_t batch, context; /* context 0: by the model, its weights and the data (setup.c) */
-    int64_t unit;           /* samples whose sums stay together; 0: the batch */
-    int64_t rank_timeout;   /* seconds that a rank waits for another */
-    int64_t ranks, of_host; /* processes that a plan is for, 0: those that are; of them on this host */
+    augment_kind augment;      /* of pictures */
+    uint64_t memory;           /* budget in bytes; 0: unlimited */
+    bool memory_auto;          /* what is free, less a margin */
+    int64_t batch, context;    /* context 0: by the model, its weights and the data (setup.c) */
+    int64_t unit;              /* samples whose sums stay together; 0: the batch */
+    int64_t rank_timeout;      /* seconds that a rank waits for another */
+    int64_t ranks, of_host;    /* processes that a plan is for, 0: those that are; of them on this host, */
+    int64_t of_each_host;      /* of those that are, on every host, one after the other; 0: not so */
+    int64_t sharing;           /* and on the same processors. 0: all of the host */
+    uint64_t transport_memory; /* of a GPU, that ranks may take; 0: as comm_reserve_apart has it */
     int64_t micro_batch, accumulate, eval_batch; /* 0: auto */
     int64_t eval_every;                          /* steps; 0: only at the end */
     int64_t eval_samples;                        /* at most */

@@ -7,10 +7,12 @@
 #include "base/memory.h"
 #include "base/philox.h"
 #include "base/threads.h"
+#include "comm/comm.h"
 #include "io/file.h"
 #include "io/model_config.h"
 #include "io/model_files.h"
 #include "io/quantized_files.h"
+#include "io/shards.h"
 #include "ops/codes.h"
 #include "ops/nf4.h"
 #include "passes/pass.h"
@@ -115,9 +117,11 @@ static status fill(const initialisation *i, const model_weight *w) {
     philox_normal_list list = { i->seed, from.stream, from.mean, from.deviation };
     if (w->type == DTYPE_I8) return fill_codes(i, w, &list);
     if (w->type == DTYPE_U8) return fill_nf4(i, w, &list);
+    uint64_t each = dtype_bytes(w->type);
     for (int64_t k = 0, all = shape_elements(&w->shape); k < all; k += WEIGHT_PART) {
         float part[WEIGHT_PART];
         int64_t n = all - k < WEIGHT_PART ? all - k : WEIGHT_PART;
+        if (weight_is_elsewhere(w, (uint64_t)k * each, (uint64_t)n * each)) continue;
         draw(&list, k, n, part);
         TRY(weight_put(w, k, part, n));
     }
@@ -239,7 +243,7 @@ status weights_begin(exec *e, const setup *s) {
 }
 
 /* Matrices of 16 bits, where a run has such, are all of one type. `as` NONE: as they are. */
-static status save_config(exec *e, const model_config *c, const char *directory, dtype as) {
+status weights_save_config(exec *e, const model_config *c, const char *directory, dtype as) {
     model_weight *weights;
     model_config_stored stored = { 0 };
     uint32_t count;
@@ -252,26 +256,43 @@ static status save_config(exec *e, const model_config *c, const char *directory,
     return model_config_write(directory, c, &stored);
 }
 
-status weights_save_config(exec *e, const model_config *c, const char *directory) {
-    return save_config(e, c, directory, DTYPE_NONE);
-}
-
 status weights_save(exec *e, const model_config *c, const char *directory) {
     return weights_save_as(e, c, directory, &(weights_form){ 0 });
 }
 
 status weights_save_as(exec *e, const model_config *c, const char *directory, const weights_form *as) {
+    TRY(io_make_folder(directory));
+    TRY(weights_save_file(e, c, directory, as, 0, 1)); /* the largest first: a full disk shows here */
+    return c ? weights_save_config(e, c, directory, as->type) : STATUS_OK;
+}
+
+int weights_files(const plan *p, const model_config *c) {
+    plan_whole whole = plan_whole_of(p, CATEGORY_WEIGHTS);
+    bool timm = c && c->timm.architecture[0]; /* three of our tensors are one of theirs */
+    return timm ? 1 : shards_files(whole.bytes, whole.tensors, comm_world().world);
+}
+
+/* Leaves those of file k in the list. */
+static uint32_t take_file(model_weight *weights, uint32_t count, int k, int files) {
+    shards_division division = { .files = files };
+    uint32_t taken = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (shards_next(&division, weight_bytes(&weights[i])) == k) weights[taken++] = weights[i];
+    return taken;
+}
+
+status weights_save_file(exec *e, const model_config *c, const char *directory, const weights_form *as, int k,
+                         int files) {
     model_weight *weights;
     uint32_t count;
-    TRY(io_make_folder(directory));
+    char name[SHARDS_NAME_BYTES];
     TRY(exec_weights(e, &weights, &count));
-    /* The largest first: a full disk shows here. */
     model_files_form form = { .type = as->type, .experts = c ? families_experts(c) : NULL };
     form.timm = c && c->timm.architecture[0];
     form.batches = c ? as->batches : 0;
-    status result = model_files_save_as(directory, weights, count, &form);
+    form.name = shards_name("model", k, files, name);
+    status result = model_files_save_as(directory, weights, take_file(weights, count, k, files), &form);
     memory_free(weights);
-    if (result == STATUS_OK && c) result = save_config(e, c, directory, as->type);
     return result;
 }
 

@@ -47,8 +47,15 @@ adapter_files_about weights_adapter(const setup *s, const decision *d, const ide
 /* Its weights, from a folder of them. */
 status weights_load_adapter(exec *e, const setup *s, const char *directory);
 
-/* Writes config.json and generation_config.json alone, which say how the weights are stored. */
-status weights_save_config(exec *e, const model_config *c, const char *directory);
+/* Writes config.json and generation_config.json alone, which say how the weights are stored (`as` NONE: as
+ * they are). */
+status weights_save_config(exec *e, const model_config *c, const char *directory, dtype as);
+
+/* In how many files the ranks of a run write its model (io/shards.h), and file k of them alone, into a folder
+ * that is there. */
+int weights_files(const plan *p, const model_config *c);
+status weights_save_file(exec *e, const model_config *c, const char *directory, const weights_form *as, int k,
+                         int files);
 
 /* Writes the weights that a pass has added, as an adapter: io/adapter_files.h. */
 status weights_save_adapter(exec *e, const adapter_files_about *about, const char *directory);

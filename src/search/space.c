@@ -231,6 +231,7 @@ static void sort_falling(int64_t *list, uint32_t *count) {
  * what is evaluated in one call. */
 static uint32_t list_micro_batches(const search_request *q, int64_t out[MAX_MICRO]) {
     int64_t pinned = q->run.training ? q->micro_batch : q->run.eval_batch;
+    if (compose_chained(&q->run)) pinned = compose_unit(&q->run);
     if (pinned) {
         out[0] = pinned;
         return 1;

@@ -65,7 +65,7 @@ static status planned(const visit *v, const compose_choice *c, compose_trunk *tr
     TRY(compose_plan_on(v->run, c, trunk, &p));
     found->peak_bytes = p.peak_bytes;
     found->away_bytes = plan_away_bytes(&p);
-    found->seconds = compose_seconds(&p);
+    found->seconds = compose_seconds(v->run, &p);
     found->table_bytes = p.table_bytes;
     plan_close(&p);
     return STATUS_OK;

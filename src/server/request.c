@@ -404,7 +404,7 @@ static status check_choices(const asked *a, char field[REQUEST_FIELD_BYTES]) {
     if (a->best && a->best != j->kept) TRY(check_compared(a));
     if (a->best > j->kept) j->choices = a->best, j->compares = j->sample.logprobs = true;
     int64_t each = engine_sizes_blocks(r->engine, j->count, j->count + j->tokens), n = j->choices;
-    if (j->answers) each = engine_source_blocks(j->count) + engine_sizes_blocks(r->engine, 1, 1 + j->tokens);
+    if (j->answers) each = engine_blocks(j->count) + engine_sizes_blocks(r->engine, 1, 1 + j->tokens);
     if (n > 1 && n > r->jobs)
         return status_set(STATUS_INVALID,
                           "%lld answers at once are more than the %lld that are written or wait here",

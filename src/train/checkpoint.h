@@ -4,6 +4,8 @@
  *                    optimizer.safetensors                                    all other persistent state
  *                    trainer_state.json                                       train/trainer_state.h
  *
+ * Several ranks write several files of each kind, with an index (io/shards.h), where that is worth it.
+ *
  * Where adapters are trained, adapter_config.json and adapter_model.safetensors stand in the model's place;
  * of the weights beside them, which do not change, trainer_state.json has the digest.
  *
@@ -16,8 +18,9 @@
 #include "run/decision.h"
 #include "train/trainer_state.h"
 
-/* Saves to options.out as checkpoint-`step`, durably, then removes those beyond options.keep. When it fails
- * the earlier checkpoints are as they were. */
+/* Saves to options.out as checkpoint-`step`, durably, then removes those beyond options.keep. All ranks call
+ * it; what comes back may differ from rank to rank. When it fails on one the earlier checkpoints are as they
+ * were. */
 status checkpoint_save(exec *e, const setup *s, const decision *d, const identity *run, int64_t step);
 
 /* Is all of this folder as it was written? STATUS_INVALID with a sentence when not. Reads every byte. */

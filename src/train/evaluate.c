@@ -3,8 +3,10 @@
 #include <math.h>
 
 #include "base/clock.h"
+#include "comm/comm.h"
 #include "run/weights.h"
 #include "train/feed.h"
+#include "train/together.h"
 
 static status all_samples(const setup *s, const decision *d, exec *e, runner_verdict *v) {
     feed f;
@@ -17,8 +19,8 @@ static status all_samples(const setup *s, const decision *d, exec *e, runner_ver
 static status run(const setup *s, const decision *d, const evaluate_observer *o, exec *e,
                   evaluate_result *r) {
     runner_verdict v;
-    TRY(weights_load(e, s->weights));
-    TRY(exec_check_reserve(e, &r->run.runtime_bytes));
+    TRY(comm_agree(weights_load(e, s->weights)));
+    TRY(comm_agree(exec_check_reserve(e, &r->run.runtime_bytes)));
     double began = clock_seconds();
     TRY(all_samples(s, d, e, &v));
     r->loss = v.loss, r->accuracy = v.accuracy, r->f1 = v.f1;
@@ -59,8 +61,9 @@ status evaluate_run(const setup *s, const decision *d, const evaluate_observer *
     if (!s->validation.samples)
         return status_set(STATUS_INVALID, "nothing to evaluate on; name a file or folder with --data");
     TRY(data_source_check(&s->validation));
-    status result = exec_open(&d->plan, EXEC_OBSERVE, &e);
+    status result = comm_agree(exec_open(&d->plan, EXEC_OBSERVE, &e));
     if (result == STATUS_OK) result = run(s, d, o, e, r);
+    if (result == STATUS_OK) result = together_measure(e, d, &r->run);
     if (result == STATUS_OK) result = exec_measure(e, &r->run.memory);
     r->run.resident_peak_bytes = exec_resident_peak(e);
     exec_close(e);

@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "io/checkpoint_folder.h"
 #include "io/file.h"
+#include "io/shards.h"
 #include "io/tokenizer_files.h"
 #include "io/weight_files.h"
 #include "train/standing.h"
@@ -132,6 +133,7 @@ static status remove_best(const char *out, const char *const *left, size_t count
     static const char *const beside[] = { "config.json", "generation_config.json" };
     char folder[CHECKPOINT_PATH_BYTES];
     if (snprintf(folder, sizeof folder, "%s/%s", out, TRAIN_BEST) >= (int)sizeof folder) return STATUS_OK;
+    TRY(shards_remove(folder, "model"));
     TRY(remove_files(folder, left, count));
     TRY(remove_files(folder, beside, sizeof beside / sizeof *beside));
     TRY(tokenizer_files_remove(folder, NULL));
@@ -149,6 +151,7 @@ status occupied_clear(const setup *s) {
     const char *out = s->options.out;
     if (!s->options.overwrite) return STATUS_OK;
     bool source = s->weights && io_is_same(s->weights, out);
+    if (!source) TRY(shards_remove(out, "model"));
     TRY(remove_files(out, left, source ? 4 : sizeof left / sizeof *left));
     TRY(remove_best(out, left, sizeof left / sizeof *left));
     TRY(tokenizer_files_remove(out, s->custom ? NULL : s->options.model));

@@ -9,6 +9,7 @@
 #include "run/loader_plan.h"
 #include "run/weights.h"
 #include "train/feed.h"
+#include "train/train_report.h"
 
 /* ---- calls ---- */
 
@@ -62,13 +63,11 @@ static uint64_t table_bytes(const decision *d, int64_t steps) {
            2 * most_rows(d) * sizeof(profile_row);
 }
 
-status profile_reserve(const setup *s, decision *d, int64_t steps) {
+status profile_reserve(const setup *s, decision *d, int64_t steps, bool *observes) {
     uint64_t bytes = table_bytes(d, steps);
     plan *p = &d->plan;
-    p->runtime.tables += bytes;
-    p->pools[plan_host_pool(p)].runtime_bytes += bytes;
-    p->by_category[CATEGORY_RUNTIME] += bytes;
-    p->peak_bytes += bytes;
+    train_keep(p, (int64_t)bytes);
+    *observes = p->peak_bytes <= s->budget && train_reserve_lives(s, d);
     if (p->peak_bytes <= s->budget) return STATUS_OK;
     return status_set(STATUS_NO_FIT,
                       "the plan fits, but the profile keeps %llu bytes of its own, %llu more than the budget "
@@ -76,9 +75,9 @@ status profile_reserve(const setup *s, decision *d, int64_t steps) {
                       (unsigned long long)bytes, (unsigned long long)(p->peak_bytes - s->budget));
 }
 
-static status open_tables(const decision *d, int64_t steps, profile_result *r) {
+static status open_tables(const decision *d, int64_t steps, bool observes, profile_result *r) {
     r->moments_of_step = moments_of_step(d);
-    r->table_bytes = table_bytes(d, steps);
+    r->table_bytes = table_bytes(d, steps) + (observes ? exec_lives_bytes(&d->plan) : 0);
     r->moments = memory_new((size_t)steps * r->moments_of_step, sizeof *r->moments);
     r->step = memory_new((size_t)steps, sizeof *r->step);
     r->ops = memory_new(most_rows(d), sizeof *r->ops);
@@ -125,11 +124,13 @@ static status one_step(profiling *p, int64_t number, profile_step *step) {
     return STATUS_OK;
 }
 
-static status measure(profiling *p, int64_t steps, volatile sig_atomic_t *stop, profile_result *r) {
+static status measure(profiling *p, int64_t steps, bool observes, volatile sig_atomic_t *stop,
+                      profile_result *r) {
     profile_step warm_up;
     TRY(runner_rehearse_validation(&p->feed.run)); /* it is part of the plan: its memory is looked at too */
     TRY(one_step(p, 0, &warm_up));
     TRY(exec_measure(p->exec, &r->run.memory));
+    if (observes) TRY(exec_lives_of(p->exec, &r->run.lives));
     TRY(exec_time(p->exec, r->moments, (uint64_t)steps * r->moments_of_step));
     while (r->steps < steps) {
         if (stop && *stop) return status_set(STATUS_INTERRUPTED, "stopped; nothing was written");
@@ -236,14 +237,14 @@ static void summarise(profile_result *r, const setup *s, const decision *d) {
     r->run.tokens_per_second = r->run.step_seconds > 0 ? tokens / r->run.step_seconds : NAN;
 }
 
-status profile_run(const setup *s, const decision *d, int64_t steps, volatile sig_atomic_t *stop,
-                   profile_result *r) {
+status profile_run(const setup *s, const decision *d, int64_t steps, bool observes,
+                   volatile sig_atomic_t *stop, profile_result *r) {
     TRY(model_computes(&s->model));
     *r = (profile_result){ 0 };
     profiling p = { .s = s, .d = d };
-    status result = open_tables(d, steps, r);
+    status result = open_tables(d, steps, observes, r);
     if (result == STATUS_OK) result = begin(&p);
-    if (result == STATUS_OK) result = measure(&p, steps, stop, r);
+    if (result == STATUS_OK) result = measure(&p, steps, observes, stop, r);
     summarise(r, s, d);
     r->run.resident_peak_bytes = exec_resident_peak(p.exec);
     loader_close(p.loader);

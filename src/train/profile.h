@@ -39,16 +39,17 @@ typedef struct {
     uint32_t op_count, block_count; /* ops: longest first; blocks: by number, what is outside of them last */
     double *moments;
     uint64_t moments_of_step;
-    uint64_t table_bytes; /* all that the profile itself keeps */
+    uint64_t table_bytes; /* all that the profile itself keeps, run.lives among it where it is kept */
 } profile_result;
 
 /* Adds what the profile keeps to the plan's reserve for tables; STATUS_NO_FIT where that is beyond the
- * budget. */
-status profile_reserve(const setup *s, decision *d, int64_t steps);
+ * budget. `*observes`: there is room for run.lives as well, and it is added too. */
+status profile_reserve(const setup *s, decision *d, int64_t steps, bool *observes);
 
-/* The result is valid (as far as it got) in any case. STATUS_INTERRUPTED after *stop. */
-status profile_run(const setup *s, const decision *d, int64_t steps, volatile sig_atomic_t *stop,
-                   profile_result *r);
+/* `observes`: as profile_reserve said; without it run.lives is NULL. The result is valid (as far as it got)
+ * in any case. STATUS_INTERRUPTED after *stop. */
+status profile_run(const setup *s, const decision *d, int64_t steps, bool observes,
+                   volatile sig_atomic_t *stop, profile_result *r);
 void profile_close(profile_result *r);
 
 /* The rates behind bounds, per second: of products of floats, of memory. */

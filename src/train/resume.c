@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "base/utf8.h"
 #include "io/file.h"
+#include "train/model_save.h"
 #include "train/occupied.h"
 
 void resume_say(resume *r, const char *format, ...) {
@@ -136,7 +137,8 @@ static status find(const setup *s, resume *r) {
 status resume_find(const setup *s, resume *r) {
     const setup_options *o = &s->options;
     *r = (resume){ .lock.file = -1 };
-    if (!o->out && !o->resume) return STATUS_OK;
+    if (!o->out && !o->resume) /* ranks compare what they train and on what, also where nothing is kept */
+        return s->comm.world > 1 ? identity_of(s, &r->run) : STATUS_OK;
     if (o->out && s->comm.rank == 0 && exists(o->out, ".")) TRY(lock_out(o->out, r));
     if (o->overwrite && o->resume && !o->resume_from) return both_ways();
     TRY(identity_of(s, &r->run));
@@ -173,13 +175,20 @@ static status drop_report(const setup *s, const resume *r) {
     return status_set(STATUS_INVALID, "cannot remove %s: %s", path, strerror(errno));
 }
 
-status resume_claim(const setup *s, resume *r) {
+status resume_hold(const setup *s, resume *r) {
     const char *out = s->options.out;
     if (!out) return STATUS_OK;
     TRY(check_targets(out));
     TRY(io_make_folder(out));
-    TRY(lock_out(out, r));
+    return lock_out(out, r);
+}
+
+status resume_claim(const setup *s, resume *r) {
+    const char *out = s->options.out;
+    if (!out) return STATUS_OK;
+    TRY(resume_hold(s, r));
     TRY(checkpoint_folder_clean(out));
+    TRY(model_save_clean(out));
     if (s->options.resume) TRY(drop_report(s, r));
     if (!resume_is_of(r, out)) return occupied_clear(s);
     return checkpoint_folder_keep(out, r->step, s->options.keep); /* a kill may have come before it */

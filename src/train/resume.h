@@ -26,7 +26,10 @@ typedef struct {
 status resume_find(const setup *s, resume *r);
 void resume_close(resume *r);
 
-/* Makes options.out and locks it, unless resume_find did. Removes what a killed run has left half made, the
+/* Makes options.out and locks it, unless resume_find did. Nothing in it is changed. */
+status resume_hold(const setup *s, resume *r);
+
+/* The same, and removes what a killed run has left half made, the
  * report of the run that goes on now, and with options.overwrite what was there. */
 status resume_claim(const setup *s, resume *r);
 

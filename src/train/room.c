@@ -7,15 +7,17 @@
 
 #include "base/memory.h"
 #include "base/units.h"
+#include "comm/comm.h"
 #include "device/device.h"
 #include "io/safetensors.h"
+#include "io/shards.h"
 #include "run/weights.h"
 
 /* ---- what a run writes ---- */
 
 /* What small files take in a folder, with that and the unused ends of large ones; a line of metrics, and the
  * same in an event file. */
-enum { SMALL_BYTES = 24 << 10, LINE_BYTES = 512, ENTRY_BYTES = 192 };
+enum { SMALL_BYTES = 24 << 10, LINE_BYTES = 512, ENTRY_BYTES = 192, FILE_BYTES = 4 << 10 };
 
 /* The file of the persistent tensors of a category, in a type of floats (NONE: their own); `added`: of those
  * that a pass has put beside the model's. */
@@ -26,13 +28,13 @@ static status file_bytes(const plan *p, category c, dtype as, bool added, uint64
     if (!items) return status_set(STATUS_FAILED, "no memory to look at what is saved");
     for (uint32_t i = 0; i < p->persistent_count; i++) {
         const plan_persistent *x = &p->persistent[i];
-        if (x->category != c || (added && !pass_of_parameter(x->name, &x->shape, &deviation))) continue;
+        if (x->category != c || (added && !pass_of_parameter(x->name, &x->global, &deviation))) continue;
         dtype type = as ? as : (dtype)x->dtype;
         items[count++] =
             (safetensors_item){ .name = x->name,
                                 .dtype = safetensors_dtype_name(type),
-                                .shape = x->shape,
-                                .bytes = (uint64_t)shape_elements(&x->shape) * dtype_bytes(type) };
+                                .shape = x->global,
+                                .bytes = (uint64_t)shape_elements(&x->global) * dtype_bytes(type) };
     }
     status result = safetensors_file_bytes("a checkpoint", items, count, bytes);
     memory_free(items);
@@ -45,6 +47,13 @@ static uint64_t norms(const plan *p) {
     for (uint32_t i = 0; i < p->persistent_count; i++)
         count += text_ends_with(p->persistent[i].name, ".running_var");
     return count;
+}
+
+/* What more headers and an index take where ranks write several files of a category. */
+static uint64_t index_bytes(const plan *p, category c) {
+    plan_whole whole = plan_whole_of(p, c);
+    int files = shards_files(whole.bytes, whole.tensors, comm_world().world);
+    return files > 1 ? whole.tensors * ENTRY_BYTES + (uint64_t)files * FILE_BYTES : 0;
 }
 
 /* How many checkpoints there are at once, more than now. */
@@ -70,6 +79,8 @@ status room_disk_bytes(const setup *s, const decision *d, const resume *from, ui
     TRY(file_bytes(&d->plan, CATEGORY_WEIGHTS, DTYPE_NONE, adapts, &weights));
     TRY(file_bytes(&d->plan, CATEGORY_WEIGHTS, setup_save_dtype(o), adapts, &saved));
     TRY(file_bytes(&d->plan, CATEGORY_OPTIMIZER, DTYPE_NONE, false, &state));
+    uint64_t of_weights = adapts ? 0 : index_bytes(&d->plan, CATEGORY_WEIGHTS);
+    saved += of_weights, weights += of_weights, state += index_bytes(&d->plan, CATEGORY_OPTIMIZER);
     if (!adapts && !s->custom) /* a header's entry for each matrix */
         saved += (uint64_t)families_expert_tensors(&s->config) * ENTRY_BYTES;
     if (!s->custom) saved += norms(&d->plan) * ENTRY_BYTES;

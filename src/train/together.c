@@ -14,44 +14,39 @@ typedef struct {
 status together_agree(status so_far, together_note *note) {
     int world = comm_world().world;
     if (world < 2) return so_far;
-    message mine = { *note, so_far != STATUS_OK }, *all = memory_new((size_t)world, sizeof *all);
-    if (!all) return status_set(STATUS_FAILED, "no memory to speak to other ranks");
+    message mine = { *note, so_far != STATUS_OK };
+    const void *heard;
     char sentence[STATUS_SENTENCE];
     snprintf(sentence, sizeof sentence, "%s", so_far == STATUS_OK ? "" : status_message());
-    status result = comm_share(&mine, all, sizeof mine);
+    TRY(comm_hear(&mine, sizeof mine, &heard));
+    const message *all = heard;
     bool failed = false;
     *note = (together_note){ 0 };
-    for (int r = 0; r < world && result == STATUS_OK; r++) {
+    for (int r = 0; r < world; r++) {
         note->labels += all[r].note.labels, note->stops |= all[r].note.stops;
         failed |= all[r].failed;
     }
-    memory_free(all);
-    if (result != STATUS_OK || !failed) return result;
+    if (!failed) return STATUS_OK;
     return comm_agree(so_far == STATUS_OK ? so_far : status_set(so_far, "%s", sentence));
 }
 
-status together_rehearse(void) {
-    enum { BYTES = 1 << 20 };
-    uint64_t ranks = (uint64_t)comm_world().world;
-    if (ranks < 2) return STATUS_OK;
-    char *from = memory_new(BYTES, 1), *to = memory_new(BYTES, 1);
-    comm_order orders[] = { { COMM_EXCHANGE, from, to, BYTES / ranks * ranks, BYTES / ranks },
-                            { COMM_GATHER, from, to, BYTES / ranks * ranks, BYTES / ranks } };
-    status result =
-        comm_agree(from && to ? STATUS_OK : status_set(STATUS_FAILED, "no memory to speak to other ranks"));
-    for (int i = 0; result == STATUS_OK && i < 2; i++) {
-        comm_start(&orders[i]);
-        comm_wait(to);
-    }
-    memory_free(from);
-    memory_free(to);
-    return result == STATUS_OK ? comm_failed() : result;
+status together_end(status mine) {
+    int world = comm_world().world;
+    if (world < 2 || comm_is_broken()) return mine;
+    const void *heard;
+    TRY(comm_hear(&mine, sizeof mine, &heard));
+    const status *all = heard;
+    bool alike = true;
+    for (int r = 0; r < world; r++) alike &= all[r] == mine;
+    return alike ? mine : comm_agree(mine);
 }
 
 static train_rank measure(const exec *e, const decision *d, const train_result *r, const exec_measured *m) {
+    bool apart = d->plan.device->apart;
+    uint64_t there = m->pools[POOL_MEMORY] + device_parts_sum(&m->beside);
     train_rank own = { .planned_bytes = d->plan.peak_bytes,
-                       .peak_bytes = exec_resident_peak(e),
-                       .runtime_bytes = r->runtime_bytes,
+                       .peak_bytes = apart ? there : exec_resident_peak(e),
+                       .runtime_bytes = apart ? device_parts_sum(&m->beside) : r->runtime_bytes,
                        .equal = true };
     for (int c = 0; c < CATEGORY_COUNT; c++)
         own.equal &= c == CATEGORY_RUNTIME || m->by_category[c] == d->plan.by_category[c];
@@ -63,10 +58,11 @@ status together_measure(const exec *e, const decision *d, train_result *r) {
     int world = comm_world().world;
     exec_measured measured;
     if (world < 2) return STATUS_OK;
-    TRY(exec_measure(e, &measured));
-    train_rank own = measure(e, d, r, &measured);
     r->ranks = memory_new((size_t)world, sizeof *r->ranks);
-    if (!r->ranks) return status_set(STATUS_FAILED, "no memory to speak to other ranks");
+    status ready = r->ranks ? exec_measure(e, &measured)
+                            : status_set(STATUS_FAILED, "no memory for a report of %d ranks", world);
+    TRY(comm_agree(ready));
+    train_rank own = measure(e, d, r, &measured);
     r->rank_count = world;
     return comm_share(&own, r->ranks, sizeof own);
 }

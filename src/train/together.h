@@ -16,8 +16,9 @@ typedef struct {
  * sentence. With one rank that is all there is to it. */
 status together_agree(status so_far, together_note *note);
 
-/* Each kind of movement between ranks once, so that what it takes of memory is seen before the first step. */
-status together_rehearse(void);
+/* The end of a run, `mine` on this rank: where ranks have come to different ones, the first failure is one of
+ * all. */
+status together_end(status mine);
 
 /* How each rank kept to its plan, for the report of rank 0: r->ranks. */
 status together_measure(const exec *e, const decision *d, train_result *r);

@@ -16,6 +16,8 @@
 #include "train/fault.h"
 #include "train/history.h"
 #include "train/journal.h"
+#include "train/model_save.h"
+#include "train/one_folder.h"
 #include "train/pace.h"
 #include "train/room.h"
 #include "train/together.h"
@@ -56,9 +58,6 @@ static double learning_rate(const setup_options *o, int64_t step) {
 static bool asked_to_stop(const training *t) {
     return t->stopped || (t->s->comm.world < 2 && t->observer->stop && *t->observer->stop);
 }
-
-/* Rank 0 has the files: the others read them. */
-static bool writes(const training *t) { return t->s->options.out && t->s->comm.rank == 0; }
 
 /* ---- beginning ---- */
 
@@ -110,6 +109,8 @@ static status begin_here(training *t) {
 
 /* Last: what is refused leaves an earlier run's files alone. */
 static status claim(training *t) {
+    TRY(comm_agree(t->s->comm.rank ? STATUS_OK : resume_hold(t->s, t->from)));
+    TRY(comm_agree(one_folder_check(t->s->options.out)));
     if (t->s->comm.rank) return STATUS_OK;
     TRY(resume_claim(t->s, t->from));
     return journal_open(t->s, t->d, &t->from->run, t->from->step, &t->journal);
@@ -118,7 +119,7 @@ static status claim(training *t) {
 /* No rank changes a file before all have read theirs. */
 static status begin(training *t) {
     TRY(comm_agree(begin_here(t)));
-    TRY(together_rehearse());
+    exec_rehearse(t->exec);
     TRY(comm_agree(exec_check_reserve(t->exec, &t->result->runtime_bytes)));
     t->least = train_report_least(t->s, t->d);
     t->asked = measure_processors(t->s->request.run.lower.threads);
@@ -136,11 +137,12 @@ static status one_step(training *t, int64_t step, const loader_batch *from, doub
     const runner *done = &t->feed.run;
     double loss = done->loss, norm = done->last_norm;
     pace_note(&t->pace, clock_seconds() - at, threads_seconds() - processors, t->asked);
-    TRY(exec_failed(t->exec));
+    status failed = exec_failed(t->exec);
     t->result->losses[step] = loss;
     bool skipped = done->scale.bytes && isfinite(loss) && !isfinite(norm); /* the scale is halved, and on */
-    if (!skipped && (!isfinite(loss) || (done->norm.bytes && !isfinite(norm))))
-        return fault_of_step(&t->feed, &t->d->plan, &batch, step, rate);
+    bool wrong = !skipped && (!isfinite(loss) || (done->norm.bytes && !isfinite(norm)));
+    TRY(wrong ? comm_agree(failed) : failed); /* what is wrong all ranks see alike, and look for together */
+    if (wrong) return fault_of_step(&t->feed, &t->d->plan, &batch, step, rate);
     loader_done(t->loader);
     t->result->steps = step + 1;
     t->times[step] = clock_seconds() - began;
@@ -155,41 +157,49 @@ static status one_step(training *t, int64_t step, const loader_batch *from, doub
     return journal_step(t->journal, &p);
 }
 
-/* `result` of saving. Files refuse numbers that are not finite; if an update has made them, the sentence
- * names that update. */
-static status saved(const training *t, status result, int64_t done) {
-    if (result == STATUS_FAILED) TRY(fault_of_update(t->exec, &t->d->plan, done));
-    return result;
+/* All learn how that went: none goes on to what others don't come to. Files refuse numbers that are not
+ * finite; if an update has made them, on whichever rank, the sentence names that update. */
+static status write_out(training *t, status (*write)(training *t, int64_t done), int64_t done) {
+    if (!t->s->options.out) return STATUS_OK;
+    status result = comm_agree(write(t, done));
+    if (result != STATUS_FAILED || comm_is_broken()) return result;
+    char sentence[STATUS_SENTENCE];
+    snprintf(sentence, sizeof sentence, "%s", status_message());
+    TRY(comm_agree(fault_of_update(t->exec, &t->d->plan, done)));
+    return status_set(result, "%s", sentence);
+}
+
+static status write_checkpoint(training *t, int64_t done) {
+    TRY(comm_agree(journal_flush(t->journal))); /* a resumed run counts on its lines */
+    return checkpoint_save(t->exec, t->s, t->d, &t->from->run, done);
 }
 
 static status save_checkpoint(training *t, int64_t done) {
-    if (!writes(t) || !done || t->saved == done) return STATUS_OK;
-    TRY(journal_flush(t->journal)); /* a resumed run counts on its lines */
-    TRY(saved(t, checkpoint_save(t->exec, t->s, t->d, &t->from->run, done), done));
+    if (!t->s->options.out || !done || t->saved == done) return STATUS_OK;
+    TRY(write_out(t, write_checkpoint, done));
     t->saved = done;
     return STATUS_OK;
 }
 
 /* After so many steps. */
 static status save_model_to(training *t, const char *folder, int64_t done) {
-    adapter_files_about about = weights_adapter(t->s, t->d, &t->from->run);
-    if (about.pass) return weights_save_adapter(t->exec, &about, folder);
-    weights_form form = { .type = setup_save_dtype(&t->s->options), .batches = done };
-    TRY(weights_save_as(t->exec, t->s->custom ? NULL : &t->s->config, folder, &form));
-    return setup_copy_tokenizer(t->s, folder);
+    return model_save(&(model_saved){ t->exec, t->s, t->d, &t->from->run, done }, folder);
 }
 
-static status save_model(training *t) {
-    return writes(t) ? save_model_to(t, t->s->options.out, t->result->steps) : STATUS_OK;
+static status write_model(training *t, int64_t done) { return save_model_to(t, t->s->options.out, done); }
+
+static status save_model(training *t) { return write_out(t, write_model, t->result->steps); }
+
+static status write_best(training *t, int64_t done) {
+    char folder[CHECKPOINT_PATH_BYTES];
+    const setup_options *o = &t->s->options;
+    if (snprintf(folder, sizeof folder, "%s/%s", o->out, TRAIN_BEST) >= (int)sizeof folder)
+        return status_set(STATUS_INVALID, "the path '%.60s...' is too long", o->out);
+    return save_model_to(t, folder, done);
 }
 
 static status save_best(training *t) {
-    char folder[CHECKPOINT_PATH_BYTES];
-    const setup_options *o = &t->s->options;
-    if (!o->keep_best || !writes(t)) return STATUS_OK;
-    if (snprintf(folder, sizeof folder, "%s/%s", o->out, TRAIN_BEST) >= (int)sizeof folder)
-        return status_set(STATUS_INVALID, "the path '%.60s...' is too long", o->out);
-    return saved(t, save_model_to(t, folder, t->result->best.step), t->result->best.step);
+    return t->s->options.keep_best ? write_out(t, write_best, t->result->best.step) : STATUS_OK;
 }
 
 /* Validates after step `done`, unless an earlier start has. Where it is interrupted it leaves nothing. */
@@ -214,16 +224,33 @@ static status evaluate(training *t, int64_t done) {
     return journal_evaluated(t->journal, done, v.loss);
 }
 
-/* Between steps. What must not be lost is saved before validation, which may fail. */
-static status after_step(training *t, int64_t done) {
+static bool saves_after(const training *t, int64_t done) {
     const setup_options *o = &t->s->options;
-    bool last = done == o->steps;
-    bool due = o->save_every && (done % o->save_every == 0 || (last && done > o->save_every));
-    if (due) TRY(save_checkpoint(t, done));
-    if (last) TRY(fault_of_update(t->exec, &t->d->plan, done)); /* no step behind it would show it */
-    if (last) TRY(save_model(t));
-    if (last || (o->eval_every && done && done % o->eval_every == 0)) TRY(evaluate(t, done));
-    return STATUS_OK;
+    return o->save_every && (done % o->save_every == 0 || (done == o->steps && done > o->save_every));
+}
+
+static bool validates_after(const training *t, int64_t done) {
+    const setup_options *o = &t->s->options;
+    return done == o->steps || (o->eval_every && done && done % o->eval_every == 0);
+}
+
+static status save_after(training *t, int64_t done) {
+    bool last = done == t->s->options.steps;
+    if (saves_after(t, done)) TRY(save_checkpoint(t, done));
+    if (last) TRY(comm_agree(fault_of_update(t->exec, &t->d->plan, done))); /* no step behind would show it */
+    return last ? save_model(t) : STATUS_OK;
+}
+
+/* Between steps. What must not be lost is saved before validation, which may fail. All ranks do that or none
+ * of them: so they agree before each on how it went so far. */
+static status after_step(training *t, int64_t done, status so_far) {
+    bool saves = saves_after(t, done), validates = validates_after(t, done);
+    if (saves || validates) so_far = comm_agree(so_far);
+    TRY(so_far);
+    status saving = save_after(t, done);
+    if (!validates) return saving;
+    TRY(comm_agree(saving));
+    return evaluate(t, done);
 }
 
 /* Has nothing become better for as long as the user has patience? */
@@ -236,7 +263,7 @@ static bool is_over(const training *t) {
 static status stop_early(training *t) {
     train_result *r = t->result;
     r->stopped_early = true;
-    TRY(fault_of_update(t->exec, &t->d->plan, r->steps));
+    TRY(comm_agree(fault_of_update(t->exec, &t->d->plan, r->steps)));
     if (t->s->options.save_every) TRY(save_checkpoint(t, r->steps));
     return save_model(t);
 }
@@ -252,7 +279,7 @@ static status agree(training *t, status so_far, loader_batch *batch) {
 
 static status all_steps(training *t) {
     train_result *r = t->result;
-    status so_far = after_step(t, r->steps); /* what an earlier start did not come to any more */
+    status so_far = after_step(t, r->steps, STATUS_OK); /* what an earlier start did not come to any more */
     for (;;) {
         double began = clock_seconds();
         loader_batch batch = { 0 };
@@ -260,8 +287,8 @@ static status all_steps(training *t) {
         if (so_far == STATUS_OK && !over) so_far = loader_next(t->loader, &batch);
         TRY(agree(t, so_far, &batch));
         if (over || asked_to_stop(t)) break;
-        so_far = one_step(t, r->steps, &batch, began);
-        if (so_far == STATUS_OK) so_far = after_step(t, r->steps);
+        int64_t step = r->steps;
+        so_far = after_step(t, step + 1, one_step(t, step, &batch, began));
     }
     TRY(together_measure(t->exec, t->d, r));
     if (!asked_to_stop(t)) return is_over(t) ? stop_early(t) : STATUS_OK;
@@ -308,10 +335,10 @@ status train_run(const setup *s, const decision *d, resume *from, const train_ob
     r->undisturbed_seconds = pace_seconds(&t.pace);
     r->own_seconds = pace_own_seconds(&t.pace, t.asked);
     r->processor_share = pace_share(&t.pace, t.asked);
-    status reported = train_report_end(s, t.exec, t.times, clock_seconds() - t.started, r);
+    status reported = train_report_end(o, s, t.exec, t.times, clock_seconds() - t.started, r);
     if (result == STATUS_OK) result = reported;
     if (begun) result = tell_end(&t, result);
-    result = journal_close(t.journal, result, r->steps);
+    result = together_end(journal_close(t.journal, result, r->steps));
     loader_close(t.loader);
     feed_close(&t.feed);
     exec_close(t.exec);
@@ -323,5 +350,6 @@ void train_result_close(train_result *r) {
     memory_free(r->losses);
     memory_free(r->evaluations);
     memory_free(r->ranks);
+    memory_free(r->lives);
     *r = (train_result){ 0 };
 }

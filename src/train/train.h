@@ -3,6 +3,7 @@
 
 #include <signal.h>
 
+#include "exec/lifetimes.h"
 #include "exec/runner.h"
 #include "train/resume.h"
 
@@ -53,6 +54,7 @@ typedef struct {
     uint64_t resident_peak_bytes; /* of the whole process, from the operating system */
     train_rank *ranks;            /* of a run of several that came to its end; else NULL */
     int rank_count;
+    exec_lives *lives; /* by program of the plan: what was observed; NULL: it was not asked for */
 } train_result;
 void train_result_close(train_result *r);
 
@@ -69,7 +71,12 @@ typedef struct {
      * only then does the run's history say that it has ended. A failure fails the run. */
     status (*ended)(void *context, const train_result *r);
     volatile sig_atomic_t *stop; /* set to 1 by a signal handler: finish the step, save, return INTERRUPTED */
+    bool lives;                  /* the result is to have what was observed: train_reserve_lives has room */
 } train_observer;
+
+/* Adds what train_result.lives will take to the plan's reserve for tables, where the budget has room for it;
+ * false, with nothing added, where it has not. */
+bool train_reserve_lives(const setup *s, decision *d);
 
 /* Runs what is left of the steps after `from` (as resume_find left it), evaluates, and writes to options.out:
  * train/journal.h, checkpoints, and at the end or when stopped the model as a Hugging Face directory

@@ -41,7 +41,23 @@ static int compare_numbers(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-status train_report_end(const setup *s, const exec *e, double *times, double seconds, train_result *r) {
+void train_keep(plan *p, int64_t bytes) {
+    p->runtime.tables += (uint64_t)bytes;
+    p->pools[plan_host_pool(p)].runtime_bytes += (uint64_t)bytes;
+    p->by_category[CATEGORY_RUNTIME] += (uint64_t)bytes;
+    p->peak_bytes += (uint64_t)bytes;
+}
+
+bool train_reserve_lives(const setup *s, decision *d) {
+    int64_t bytes = (int64_t)exec_lives_bytes(&d->plan);
+    train_keep(&d->plan, bytes);
+    if (d->plan.peak_bytes <= s->budget) return true;
+    train_keep(&d->plan, -bytes);
+    return false;
+}
+
+status train_report_end(const train_observer *o, const setup *s, const exec *e, double *times, double seconds,
+                        train_result *r) {
     int64_t count = r->steps - r->first;
     r->seconds = seconds;
     if (count > 0) {
@@ -49,6 +65,7 @@ status train_report_end(const setup *s, const exec *e, double *times, double sec
         r->step_seconds = times[r->first + count / 2];
         r->tokens_per_second = tokens_per_second(s, r->step_seconds);
     }
+    if (e && o->lives) TRY(exec_lives_of(e, &r->lives));
     r->resident_peak_bytes = exec_resident_peak(e);
     return e ? exec_measure(e, &r->memory) : STATUS_OK;
 }

@@ -14,4 +14,8 @@ void train_report_step(const setup *s, const decision *d, double least, int64_t 
 
 /* Median and rate of this start's steps, whose seconds are at times[r->first] and on (they are sorted), and
  * the memory that was measured. */
-status train_report_end(const setup *s, const exec *e, double *times, double seconds, train_result *r);
+status train_report_end(const train_observer *o, const setup *s, const exec *e, double *times, double seconds,
+                        train_result *r);
+
+/* Adds bytes to the plan's reserve for tables, or takes them back. */
+void train_keep(plan *p, int64_t bytes);

@@ -13,10 +13,12 @@
 static const char *const kinds[IDENTITY_KINDS] = {
     [IDENTITY_OPTION] = "options", [IDENTITY_MODEL] = "model", [IDENTITY_DATA] = "data"
 };
-static const char *const files[2] = { "model.safetensors", "optimizer.safetensors" },
-                         ADAPTER[] = "adapter_model.safetensors";
+const char trainer_state_optimizer[] = "optimizer";
 
-const char *trainer_state_weights(const trainer_state *t) { return t->run.base.bytes ? ADAPTER : files[0]; }
+const char *trainer_state_weights(const trainer_state *t) {
+    return t->run.base.bytes ? "adapter_model" : "model";
+}
+
 /* The key of a sum; early versions wrote a digest (base/digest.h) under the other one. */
 static const char SUM[] = "xxh64", EARLY[] = "digest";
 enum { TRAINER_STATE_LIMIT = 1 << 20 };
@@ -61,11 +63,18 @@ static void put_sum(json_writer *w, const char *name, const io_sum *sum) {
     json_end_object(w);
 }
 
+static void put_kind(json_writer *w, const char *stem, const trainer_files *f) {
+    char name[SHARDS_NAME_BYTES];
+    int files = trainer_files_count(f);
+    for (int k = 0; k < files; k++) put_sum(w, shards_name(stem, k, files, name), &f->sums[k]);
+    if (files > 1) put_sum(w, shards_all(stem, files, name), &f->index);
+}
+
 static void put_files(json_writer *w, const trainer_state *t) {
     if (t->run.base.bytes) put_sum(w, "base", &t->run.base);
     json_begin_object(w, "files");
-    put_sum(w, trainer_state_weights(t), &t->model);
-    put_sum(w, files[1], &t->optimizer);
+    put_kind(w, trainer_state_weights(t), &t->model);
+    put_kind(w, trainer_state_optimizer, &t->optimizer);
     json_end_object(w);
 }
 
@@ -99,7 +108,8 @@ status trainer_state_write(const char *path, const trainer_state *t) {
     text out = { 0 };
     json_writer w = { .out = &out, .lines = true };
     json_begin_object(&w, NULL);
-    json_put_integer(&w, "format", TRAINER_STATE_FORMAT);
+    bool several = trainer_files_count(&t->model) > 1 || trainer_files_count(&t->optimizer) > 1;
+    json_put_integer(&w, "format", several ? TRAINER_STATE_FORMAT : 1);
     json_put_integer(&w, "step", t->step);
     json_put_unsigned(&w, "samples", t->samples);
     for (int k = 0; k < IDENTITY_KINDS; k++) put_facts(&w, &t->run, (identity_kind)k);
@@ -236,12 +246,22 @@ static status read_sum(json_value object, const char *name, io_sum *sum) {
     return STATUS_OK;
 }
 
+/* The name of the first of several says how many there are. */
+static status read_kind(json_value object, const char *stem, trainer_files *f) {
+    char name[SHARDS_NAME_BYTES];
+    for (f->files = SHARDS_MOST; f->files > 1; f->files--)
+        if (json_has(object, shards_name(stem, 0, f->files, name))) break;
+    for (int k = 0; k < f->files; k++)
+        TRY(read_sum(object, shards_name(stem, k, f->files, name), &f->sums[k]));
+    return f->files > 1 ? read_sum(object, shards_all(stem, f->files, name), &f->index) : STATUS_OK;
+}
+
 static status read_files(json_value root, trainer_state *t) {
     json_value object;
     if (json_has(root, "base")) TRY(read_sum(root, "base", &t->run.base));
     TRY(json_get(root, "files", &object));
-    TRY(read_sum(object, trainer_state_weights(t), &t->model));
-    return read_sum(object, files[1], &t->optimizer);
+    TRY(read_kind(object, trainer_state_weights(t), &t->model));
+    return read_kind(object, trainer_state_optimizer, &t->optimizer);
 }
 
 static status read_members(json_value root, trainer_state *t) {

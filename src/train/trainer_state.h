@@ -3,9 +3,17 @@
 #pragma once
 
 #include "io/safetensors.h"
+#include "io/shards.h"
 #include "run/identity.h"
 
-enum { TRAINER_STATE_FORMAT = 1, TRAINER_STATE_PRODUCTS_BYTES = 24 };
+/* Written as 1 where there is one file of each kind, which earlier versions read. */
+enum { TRAINER_STATE_FORMAT = 2, TRAINER_STATE_PRODUCTS_BYTES = 24 };
+
+/* The safetensors files of one kind beside it, and what they must be. */
+typedef struct {
+    int files;                       /* 0: one */
+    io_sum sums[SHARDS_MOST], index; /* index: where there are several */
+} trainer_files;
 
 typedef struct {
     int64_t step;     /* optimizer steps done */
@@ -17,11 +25,15 @@ typedef struct {
         pass_class class;
     } passes[PASS_MAX];                          /* by pass, in the order of pass_table */
     char products[TRAINER_STATE_PRODUCTS_BYTES]; /* run/products.h, where that is neither "" nor widened */
-    io_sum model, optimizer;                     /* of their files */
+    trainer_files model, optimizer;
 } trainer_state;
 
-/* The file of its weights: where adapters were trained, of those alone. */
+static inline int trainer_files_count(const trainer_files *f) { return f->files > 1 ? f->files : 1; }
+
+/* What the files of a kind are called (io/shards.h). Those of weights: where adapters were trained, of those
+ * alone. */
 const char *trainer_state_weights(const trainer_state *t);
+extern const char trainer_state_optimizer[];
 
 /* Writes it, with a digest of its own at the end. */
 status trainer_state_write(const char *path, const trainer_state *t);

@@ -259,13 +259,13 @@ static void one_storage(void **state) {
     check(&t, weight_used_three_times);
     const graph *g = planned_graph(&t);
     tensor_id w = graph_find(g, "w"), owner = graph_storage(g, t.gradient[w], NULL);
-    int links = 0;
+    int found = 0;
     for (tensor_id x = 1; x < g->tensors.count; x++) {
         if (graph_storage(g, x, NULL) != owner) continue;
-        links++;
+        found++;
         assert_true(graph_tensor(g, x)->flags & TENSOR_GRADIENT);
     }
-    assert_int_equal(links, 3);
+    assert_int_equal(found, 3);
     assert_int_equal(count_backward(&t, &op_add) + count_backward(&t, &op_scale), 0);
     finish(&t);
 }

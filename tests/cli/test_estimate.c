@@ -36,6 +36,43 @@ static void it_fits_or_it_does_not(void **state) {
         "does not fit"));
 }
 
+/* A step that was recorded is a model like others; what it holds as it was recorded is not asked of it. */
+static void a_recorded_step_is_answered(void **state) {
+    (void)state;
+#define RECORDED "estimate " SNUG_ROOT "/tests/estimate/recorded/step_blocks.json --batch 2 "
+    assert_true(command_says(RECORDED "--gpu h100-80", 0, "Fits NVIDIA H100"));
+    assert_true(command_says(RECORDED "--context 48", 0, "2 x 64, 3 x 64, 2 x 32"));
+    assert_true(command_says(RECORDED "--device cpu --json", 0, "\"likely\": 943740"));
+    assert_true(command_says(RECORDED "--gpu h100-80 --solve batch", 0, "the largest batch that fits"));
+    assert_true(command_says(RECORDED "--dtype half", 2, "a recorded step is as it was recorded"));
+    assert_true(command_says(RECORDED "--framework vllm", 2, "PyTorch's"));
+    assert_true(command_says(RECORDED "--gpus 2 --shard fsdp", 2, "of one device"));
+    assert_true(command_says("estimate --recipe hf", 0, "class Recorder(TorchDispatchMode)"));
+    assert_true(command_says("estimate --recipe lightning", 0, "model.training_step(batch, 0)"));
+    assert_true(command_says("estimate gpt2 --recipe plain", 2, "give no MODEL with it"));
+    assert_true(command_says("estimate --recipe plain --html page.html", 2, "give no --html with it"));
+    assert_true(command_says("estimate --recipe plain --emit hf", 2, "give no --emit with it"));
+    assert_true(command_says("estimate --recipe plain --json", 2, "give no --json with it"));
+#undef RECORDED
+}
+
+/* A change that a recording tells nothing of is not advised, and does not take the answer's place. */
+static void a_recording_that_tells_less_is_answered(void **state) {
+    (void)state;
+    static const char *const tells_less[] = { "s/ModuleList/Several/",
+                                              "s/\\[\\[2,64\\],\\[3,64\\]/[[2,64],[2,63]/" };
+    for (size_t i = 0; i < sizeof tells_less / sizeof *tells_less; i++) {
+        command_shell("sed '%s' '%s/tests/estimate/recorded/step_blocks.json' > less.json", tells_less[i],
+                      SNUG_ROOT);
+        assert_true(command_says("estimate less.json --batch 2 --gpu t4 --overhead 20GiB", 3,
+                                 "Does not fit NVIDIA T4"));
+        assert_true(command_says("estimate less.json --batch 2 --gpu t4 --gradient-checkpointing", i ? 0 : 2,
+                                 i ? "Fits" : "no list of modules"));
+        assert_true(command_says("estimate less.json --batch 4 --gpu t4", i ? 2 : 0,
+                                 i ? "batch of 2 alone" : "Fits"));
+    }
+}
+
 /* What is advised is taken, and then it fits. */
 static void the_change_that_is_named_suffices(void **state) {
     (void)state;
@@ -520,6 +557,8 @@ static void help_says_where_the_names_are(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(it_fits_or_it_does_not),
+                                        cmocka_unit_test(a_recorded_step_is_answered),
+                                        cmocka_unit_test(a_recording_that_tells_less_is_answered),
                                         cmocka_unit_test(the_change_that_is_named_suffices),
                                         cmocka_unit_test(training_stays_as_it_is_where_it_can),
                                         cmocka_unit_test(where_nothing_fits_something_comes_nearest),

@@ -16,6 +16,7 @@
 #include "cli/command.h"
 #include "io/scratch.h"
 #include "oracle/drawn.h"
+#include "oracle/extracted.h"
 
 #if DRAWN
 
@@ -87,11 +88,10 @@ static void all_families_train(void **state) {
 }
 
 /* Every category but the program's own memory is what was planned, to the byte. */
-static void memory_is_as_planned(void **state) {
-    (void)state;
+static void expect_as_planned(const char *line) {
     static const char *const parts[] = { "weights",     "gradients", "optimizer", "activations",
                                          "temporaries", "scratch",   "inputs",    NULL };
-    json_document d = command_json(RUN "--out planned --json");
+    json_document d = command_json(line);
     for (int i = 0; parts[i]; i++) {
         char planned[64], measured[64];
         snprintf(planned, sizeof planned, "predicted.by_category.%s", parts[i]);
@@ -100,6 +100,79 @@ static void memory_is_as_planned(void **state) {
     }
     assert_true(command_number(&d, "measured.peak_bytes") <= command_number(&d, "predicted.peak_bytes"));
     json_close(&d);
+}
+
+static void memory_is_as_planned(void **state) {
+    (void)state;
+    expect_as_planned(RUN "--out planned --json");
+}
+
+/* ---- inside of Parquet ---- */
+
+#define CELLS SNUG_ROOT "/tests/data/parquet_images/"
+
+static const char *const forms[] = {
+    CELLS "v1-plain-none-optional.parquet",        CELLS "v1-delta_byte_array-none-binary.parquet",
+#ifdef SNUG_SNAPPY
+    CELLS "v1-dictionary-snappy-optional.parquet", CELLS "v1-plain-snappy-required.parquet",
+#endif
+#ifdef SNUG_ZSTD
+    CELLS "v2-plain-zstd-optional.parquet",
+#endif
+};
+
+/* Whatever the pages are, losses and weights are those of the same pictures as files, within the plan. */
+static void cells_train_as_files(void **state) {
+    (void)state;
+    static const char rest[] = "--batch 8 --steps 6 --eval-every 3 --threads 2 --quiet --overwrite --json";
+    char line[1024];
+    extracted_pictures(forms[0], "as-files");
+    snprintf(line, sizeof line, "train resnet --data as-files --workers 1 %s --out of-files", rest);
+    expect_as_planned(line);
+    command_shell(
+        "grep -o '\"loss\": *[0-9.e+-]*' of-files/metrics.jsonl > losses; test $(wc -l <losses) -ge 6");
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        snprintf(line, sizeof line, "train resnet --data %s --workers %u %s --out of-cells", forms[i],
+                 (unsigned)i % 3, rest);
+        expect_as_planned(line);
+        command_shell("grep -o '\"loss\": *[0-9.e+-]*' of-cells/metrics.jsonl | cmp - losses");
+        command_shell("cmp of-files/model.safetensors of-cells/model.safetensors");
+        command_shell("cmp of-files/config.json of-cells/config.json");
+        assert_true(number_of("of-files/metrics.jsonl", "eval_loss") ==
+                    number_of("of-cells/metrics.jsonl", "eval_loss"));
+    }
+    command_shell("grep -q '\"0\": *\"plain\"' of-cells/config.json");
+}
+
+/* Columns may have other names. */
+static void columns_are_named(void **state) {
+    (void)state;
+    char line[1024];
+    snprintf(line, sizeof line,
+             "train resnet --data %s --batch 8 --steps 2 --quiet --image-column img --out no", forms[0]);
+    assert_true(command_says(line, 2, "the column img is not in it"));
+    command_shell(
+        "(echo seen,kind; for f in data/*/*.png; do echo $f,$(basename $(dirname $f)); done) >named.csv");
+    command_expect(
+        0, "train resnet --data named.csv --image-column seen --label-column kind --batch 8 --steps 2 "
+           "--quiet --out of-named");
+}
+
+/* A list and its pages that the memory has no room for are refused before a run begins. */
+static void cells_are_within_the_budget(void **state) {
+    (void)state;
+    char line[1024];
+    int end = snprintf(
+        line, sizeof line,
+        "train resnet --data %s --batch 8 --steps 2 --workers 2 --quiet --overwrite --out least ", forms[0]);
+    snprintf(line + end, sizeof line - (size_t)end, "--json");
+    json_document d = command_json(line);
+    unsigned long long least = (unsigned long long)command_number(&d, "least_budget_bytes");
+    json_close(&d);
+    snprintf(line + end, sizeof line - (size_t)end, "--memory %llu", least);
+    command_expect(0, line);
+    snprintf(line + end, sizeof line - (size_t)end, "--memory %llu", least - 1);
+    command_expect(3, line);
 }
 
 /* Workers change nothing, and a run that is stopped half way and resumed ends in the same bytes. */
@@ -240,11 +313,19 @@ static void grey_pictures_train(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_families_train),         cmocka_unit_test(memory_is_as_planned),
-        cmocka_unit_test(runs_end_in_the_same_files), cmocka_unit_test(pictures_may_stay_as_they_are),
-        cmocka_unit_test(models_of_timm_stay_such),   cmocka_unit_test(norms_count_their_batches),
-        cmocka_unit_test(heads_begin_anew),           cmocka_unit_test(refusals_are_sentences),
-        cmocka_unit_test(damage_ends_a_run),          cmocka_unit_test(grey_pictures_train),
+        cmocka_unit_test(all_families_train),
+        cmocka_unit_test(memory_is_as_planned),
+        cmocka_unit_test(runs_end_in_the_same_files),
+        cmocka_unit_test(pictures_may_stay_as_they_are),
+        cmocka_unit_test(models_of_timm_stay_such),
+        cmocka_unit_test(norms_count_their_batches),
+        cmocka_unit_test(heads_begin_anew),
+        cmocka_unit_test(refusals_are_sentences),
+        cmocka_unit_test(columns_are_named),
+        cmocka_unit_test(cells_train_as_files),
+        cmocka_unit_test(cells_are_within_the_budget),
+        cmocka_unit_test(damage_ends_a_run),
+        cmocka_unit_test(grey_pictures_train),
     };
     return cmocka_run_group_tests(tests, open_all, scratch_close);
 }

@@ -153,6 +153,36 @@ static void the_plan_is_that_of_plan(void **state) {
     json_close(&p);
 }
 
+/* What is observed is left out where there is no room for it, as of a run; a byte less than the rest is
+ * refused. */
+static void no_room_to_observe_is_no_refusal(void **state) {
+    (void)state;
+    json_document whole, less;
+    char line[128];
+    json_value told;
+    profile("tiny --batch 8 --steps 2", &whole);
+    uint64_t peak = command_number(&whole, "predicted.peak_bytes"),
+             lives = command_number(&whole, "profile.observed.table_bytes");
+    assert_true(lives > 1);
+    const uint64_t budgets[] = { peak - 1, peak - lives };
+    for (size_t i = 0; i < sizeof budgets / sizeof *budgets; i++) {
+        snprintf(line, sizeof line, "tiny --batch 8 --steps 2 --html page.html --memory %llu",
+                 (unsigned long long)budgets[i]);
+        profile(line, &less);
+        memory_is_as_planned(&less);
+        assert_int_equal(json_get(less.root, "profile", &told), STATUS_OK);
+        assert_true(json_says(told, "observed") && !json_has(told, "observed"));
+        assert_int_equal(command_number(&less, "predicted.peak_bytes"), peak - lives);
+        assert_int_equal(command_number(&less, "profile.table_bytes"),
+                         command_number(&whole, "profile.table_bytes") - lives);
+        json_close(&less);
+    }
+    snprintf(line, sizeof line, "profile tiny --batch 8 --steps 2 --quiet --memory %llu",
+             (unsigned long long)(peak - lives - 1));
+    assert_true(command_says(line, 3, "of its own"));
+    json_close(&whole);
+}
+
 /* ---- the trace ---- */
 
 typedef struct {
@@ -292,9 +322,9 @@ static int open_files(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(times_account_for_the_step), cmocka_unit_test(plans_are_kept),
-        cmocka_unit_test(the_plan_is_that_of_plan),   cmocka_unit_test(traces_say_what_ran),
-        cmocka_unit_test(people_read_tables),         cmocka_unit_test(help_shows_its_own_steps),
-        cmocka_unit_test(mistakes_are_found_early),
+        cmocka_unit_test(the_plan_is_that_of_plan),   cmocka_unit_test(no_room_to_observe_is_no_refusal),
+        cmocka_unit_test(traces_say_what_ran),        cmocka_unit_test(people_read_tables),
+        cmocka_unit_test(help_shows_its_own_steps),   cmocka_unit_test(mistakes_are_found_early),
     };
     return cmocka_run_group_tests_name("profile", tests, open_files, scratch_close);
 }

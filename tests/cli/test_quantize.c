@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "cli/command.h"
+#include "cli/quantizing.h"
 #include "io/lock.h"
 #include "io/safetensors.h"
 #include "io/scratch.h"
@@ -27,14 +28,6 @@ static int make_models(void **state) {
     command_expect(0, "quantize model --to int8 --data text --out dynamic --quiet");
     command_expect(0, "quantize model --to int8:static --calibrate text --out static --quiet");
     return 0;
-}
-
-static json_document parsed(const char *line, command_result *r) {
-    json_document d;
-    *r = command_run(line);
-    if (r->exit) fail_msg("snug %s: %s", line, r->err);
-    assert_int_equal(json_parse("result", r->out, strlen(r->out), &d), STATUS_OK);
-    return d;
 }
 
 /* ---- files ---- */
@@ -126,28 +119,6 @@ static void narrow_files_and_shards_do_as_well(void **state) {
 
 /* ---- what they compute ---- */
 
-/* As `train --eval-only` says, with bytes as planned. */
-static double loss_of(const char *directory, uint64_t *weights) {
-    static const char *const categories[] = { "weights", "temporaries", "scratch", "inputs", "gaps" };
-    char line[160], path[64];
-    command_result r;
-    double loss = 0;
-    snprintf(line, sizeof line, "train %s --data text --eval-only --json --quiet", directory);
-    json_document d = parsed(line, &r);
-    assert_int_equal(json_get_number(command_value(&d, "evaluation"), "loss", 0, 1e9, &loss), STATUS_OK);
-    for (size_t i = 0; i < sizeof categories / sizeof *categories; i++) {
-        snprintf(path, sizeof path, "predicted.by_category.%s", categories[i]);
-        uint64_t planned = command_number(&d, path);
-        snprintf(path, sizeof path, "measured.by_category.%s", categories[i]);
-        assert_int_equal(command_number(&d, path), planned);
-    }
-    *weights = command_number(&d, "predicted.by_category.weights");
-    assert_true(r.resident_peak <= command_number(&d, "predicted.peak_bytes"));
-    json_close(&d);
-    command_free(&r);
-    return loss;
-}
-
 /* Of all tensors in the file. */
 static uint64_t bytes_in(const char *directory) {
     safetensors file;
@@ -162,18 +133,18 @@ static void the_loss_is_hardly_another(void **state) {
     (void)state;
     static const char *const names[] = { "dynamic", "static" };
     uint64_t plain_bytes, bytes;
-    double plain = loss_of("model", &plain_bytes);
+    double plain = quantizing_loss("model", &plain_bytes);
     for (int i = 0; i < 2; i++) {
         char line[160];
         command_result r;
-        double before, after, loss = loss_of(names[i], &bytes);
+        double before, after, loss = quantizing_loss(names[i], &bytes);
         if (!(fabs(loss / plain - 1) < 5e-3) || loss == plain)
             fail_msg("%s: %g, not %g", names[i], loss, plain);
         assert_true(bytes < plain_bytes * 6 / 10);
         snprintf(line, sizeof line,
                  "quantize model --to int8 --mode %s%s --data text --out q%d --json --quiet", names[i],
                  i ? " --calibrate text" : "", i);
-        json_document d = parsed(line, &r);
+        json_document d = quantizing_asks(line, &r);
         assert_int_equal(json_get_number(d.root, "loss_before", 0, 1e9, &before), STATUS_OK);
         assert_int_equal(json_get_number(d.root, "loss_after", 0, 1e9, &after), STATUS_OK);
         if (before != plain || after != loss) fail_msg("%.17g and %.17g are said", before, after);
@@ -189,17 +160,6 @@ static void the_loss_is_hardly_another(void **state) {
     }
 }
 
-static char *first_text(const char *line) {
-    command_result r;
-    const char *added;
-    json_document d = parsed(line, &r);
-    assert_int_equal(json_get_string(json_item(command_value(&d, "texts"), 0), "text", &added), STATUS_OK);
-    char *copy = strdup(added);
-    json_close(&d);
-    command_free(&r);
-    return copy;
-}
-
 /* The same text of a few, which read codes where they lie, and of more, from panels. */
 static void they_generate(void **state) {
     (void)state;
@@ -208,9 +168,9 @@ static void they_generate(void **state) {
         char line[200];
         snprintf(line, sizeof line, "generate %s --tokens 24 --seed 3 --quiet --json --prompt the --prompt x",
                  names[i]);
-        char *alone = first_text(line);
-        char *many = first_text(strcat(line, " --prompt a --prompt b --prompt c --prompt d"));
-        char *one = first_text(strcat(line, " --threads 1"));
+        char *alone = quantizing_text(line);
+        char *many = quantizing_text(strcat(line, " --prompt a --prompt b --prompt c --prompt d"));
+        char *one = quantizing_text(strcat(line, " --threads 1"));
         assert_true(strlen(alone) >= 24);
         assert_string_equal(alone, many);
         assert_string_equal(alone, one);
@@ -224,8 +184,8 @@ static void embeddings_become_codes_as_well(void **state) {
     static const char *const forms[2][3] = { { "int8:all", "--data text", "all" },
                                              { "int8:static:all", "--calibrate text", "static-all" } };
     uint64_t plain_bytes, some_bytes, bytes;
-    double plain = loss_of("model", &plain_bytes);
-    loss_of("dynamic", &some_bytes);
+    double plain = quantizing_loss("model", &plain_bytes);
+    quantizing_loss("dynamic", &some_bytes);
     for (int i = 0; i < 2; i++) {
         char line[200];
         safetensors before, after;
@@ -239,14 +199,15 @@ static void embeddings_become_codes_as_well(void **state) {
         assert_string_equal(safetensors_find(&after, "transformer.wpe.weight")->dtype, "F32");
         assert_int_equal(safetensors_find(&after, "transformer.wte.input_scale") != NULL, i);
         safetensors_close(&before), safetensors_close(&after);
-        double loss = loss_of(forms[i][2], &bytes);
+        double loss = quantizing_loss(forms[i][2], &bytes);
         if (!(fabs(loss / plain - 1) < 1e-2) || loss == plain)
             fail_msg("%s: %g, not %g", forms[i][0], loss, plain);
         assert_true(bytes < some_bytes && bytes < plain_bytes * 4 / 10);
         snprintf(line, sizeof line, "generate %s --tokens 24 --seed 3 --quiet --json --prompt the --prompt x",
                  forms[i][2]);
-        char *few = first_text(line);
-        char *many = first_text(strcat(line, " --prompt a --prompt b --prompt c --prompt d --threads 1"));
+        char *few = quantizing_text(line);
+        char *many =
+            quantizing_text(strcat(line, " --prompt a --prompt b --prompt c --prompt d --threads 1"));
         assert_string_equal(few, many);
         free(few), free(many);
     }
@@ -272,18 +233,7 @@ static void a_budget_holds(void **state) {
 /* What making codes takes is said; with that many bytes they are made, with one less they are not. */
 static void what_is_said_to_do_does(void **state) {
     (void)state;
-    command_result r = command_run("quantize model --to int8 --out never --memory 2MiB --quiet");
-    const char *at = strstr(r.err, "it needs ");
-    if (r.exit != 3 || !at || !(at = strchr(at, '('))) fail_msg("exit %d, %s", r.exit, r.err);
-    uint64_t bytes = strtoull(at + 1, NULL, 10);
-    command_free(&r);
-    for (int less = 1; less >= 0; less--) {
-        char line[160];
-        snprintf(line, sizeof line, "quantize model --to int8 --out exactly --memory %llu --quiet",
-                 (unsigned long long)bytes - (unsigned)less);
-        command_expect(less ? 3 : 0, line);
-        assert_int_equal(access("exactly", F_OK) == 0, !less);
-    }
+    quantizing_needs_what_it_says("int8");
 }
 
 static uint64_t least_of(const char *line) {
@@ -337,7 +287,7 @@ static void weights_may_lie_the_other_way(void **state) {
     check_codes(&plain, &quantized, "model.layers.1.mlp.down_proj.weight", true);
     check_codes(&plain, &quantized, "lm_head.weight", true);
     safetensors_close(&plain), safetensors_close(&quantized);
-    double before = loss_of("llama", &bytes), after = loss_of("llama8", &bytes);
+    double before = quantizing_loss("llama", &bytes), after = quantizing_loss("llama8", &bytes);
     if (!(fabs(after / before - 1) < 5e-3) || after == before) fail_msg("%g, not %g", after, before);
     command_expect(0, "generate llama8 --prompt the --tokens 8 --quiet");
 }
@@ -348,7 +298,7 @@ static char *said_by(const char *directory) {
     char line[200];
     snprintf(line, sizeof line, "generate %s --tokens 24 --seed 3 --quiet --json --prompt the --prompt x",
              directory);
-    return first_text(line);
+    return quantizing_text(line);
 }
 
 /* Trained beside the codes that the file has: the same bits as beside those that are made of its model, also
@@ -509,7 +459,7 @@ static void training_for_it_foretells_the_loss(void **state) {
         STATUS_OK);
     json_close(&d);
     command_expect(0, "quantize aware --to int8 --out aware8 --quiet");
-    double plain = loss_of("aware", &bytes), quantized = loss_of("aware8", &bytes);
+    double plain = quantizing_loss("aware", &bytes), quantized = quantizing_loss("aware8", &bytes);
     if (!(fabs(quantized - foretold) < 0.1 * fabs(plain - foretold) + 1e-5 * plain))
         fail_msg("%.9g, foretold %.9g, not quantized %.9g", quantized, foretold, plain);
     refuses("plan model --qat int8 --precision int8", "--precision mixed-bf16");

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "cli/command.h"
+#include "cli/quantizing.h"
 #include "io/safetensors.h"
 #include "io/scratch.h"
 #include "ops/codes4.h"
@@ -132,57 +133,20 @@ static void narrow_files_do_as_well(void **state) {
 
 /* ---- what they compute ---- */
 
-/* As `train --eval-only` says, with bytes as planned. */
-static double loss_of(const char *words, uint64_t *weights) {
-    static const char *const categories[] = { "weights", "temporaries", "scratch", "inputs", "gaps" };
-    char line[200], path[64];
-    double loss = 0;
-    json_document d;
-    snprintf(line, sizeof line, "train %s --data text --eval-only --json --quiet", words);
-    command_result r = command_run(line);
-    if (r.exit) fail_msg("snug %s: %s", line, r.err);
-    assert_int_equal(json_parse("result", r.out, strlen(r.out), &d), STATUS_OK);
-    assert_int_equal(json_get_number(command_value(&d, "evaluation"), "loss", 0, 1e9, &loss), STATUS_OK);
-    for (size_t i = 0; i < sizeof categories / sizeof *categories; i++) {
-        snprintf(path, sizeof path, "predicted.by_category.%s", categories[i]);
-        uint64_t planned = command_number(&d, path);
-        snprintf(path, sizeof path, "measured.by_category.%s", categories[i]);
-        assert_int_equal(command_number(&d, path), planned);
-    }
-    *weights = command_number(&d, "predicted.by_category.weights");
-    assert_true(r.resident_peak <= command_number(&d, "predicted.peak_bytes"));
-    json_close(&d);
-    command_free(&r);
-    return loss;
-}
-
 /* And is the same where codes are made of the model's numbers while these are read. */
 static void the_loss_is_nearly_the_same(void **state) {
     (void)state;
     uint64_t plain_bytes, some_bytes, bytes;
-    double plain = loss_of("model", &plain_bytes), some = loss_of("some", &some_bytes),
-           all = loss_of("all", &bytes);
+    double plain = quantizing_loss("model", &plain_bytes), some = quantizing_loss("some", &some_bytes),
+           all = quantizing_loss("all", &bytes);
     if (!(fabs(some / plain - 1) < 2e-2) || some == plain) fail_msg("%g, not %g", some, plain);
     if (!(fabs(all / plain - 1) < 3e-2) || all == some) fail_msg("%g, not %g", all, plain);
     assert_true(some_bytes < plain_bytes / 2 && bytes < plain_bytes / 4);
-    assert_true(loss_of("model --quantize int4", &bytes) == some);
-    assert_true(loss_of("model --quantize int4:all --threads 1", &bytes) == all);
-    double llama = loss_of("llama", &bytes), llama4 = loss_of("llama4", &bytes);
+    assert_true(quantizing_loss("model --quantize int4", &bytes) == some);
+    assert_true(quantizing_loss("model --quantize int4:all --threads 1", &bytes) == all);
+    double llama = quantizing_loss("llama", &bytes), llama4 = quantizing_loss("llama4", &bytes);
     if (!(fabs(llama4 / llama - 1) < 3e-2) || llama4 == llama) fail_msg("%g, not %g", llama4, llama);
-    assert_true(loss_of("llama --quantize int4:all", &bytes) == llama4);
-}
-
-static char *first_text(const char *line) {
-    const char *added;
-    json_document d;
-    command_result r = command_run(line);
-    if (r.exit) fail_msg("snug %s: %s", line, r.err);
-    assert_int_equal(json_parse("result", r.out, strlen(r.out), &d), STATUS_OK);
-    assert_int_equal(json_get_string(json_item(command_value(&d, "texts"), 0), "text", &added), STATUS_OK);
-    char *copy = strdup(added);
-    json_close(&d);
-    command_free(&r);
-    return copy;
+    assert_true(quantizing_loss("llama --quantize int4:all", &bytes) == llama4);
 }
 
 static void they_generate(void **state) {
@@ -192,10 +156,10 @@ static void they_generate(void **state) {
         char line[200];
         snprintf(line, sizeof line, "generate %s --tokens 24 --seed 3 --quiet --json --prompt the --prompt x",
                  names[i]);
-        char *alone = first_text(line);
-        char *many = first_text(strcat(line, " --prompt a --prompt b --prompt c --prompt d"));
-        char *one = first_text(strcat(line, " --threads 1"));
-        char *plain = first_text(strcat(line, " --instructions avx2"));
+        char *alone = quantizing_text(line);
+        char *many = quantizing_text(strcat(line, " --prompt a --prompt b --prompt c --prompt d"));
+        char *one = quantizing_text(strcat(line, " --threads 1"));
+        char *plain = quantizing_text(strcat(line, " --instructions avx2"));
         assert_true(strlen(alone) >= 24);
         assert_string_equal(alone, many);
         assert_string_equal(alone, one);
@@ -209,18 +173,7 @@ static void they_generate(void **state) {
 /* What making codes takes is said; with that many bytes they are made, with one less they are not. */
 static void what_is_said_to_do_does(void **state) {
     (void)state;
-    command_result r = command_run("quantize model --to int4:all --out never --memory 2MiB --quiet");
-    const char *at = strstr(r.err, "it needs ");
-    if (r.exit != 3 || !at || !(at = strchr(at, '('))) fail_msg("exit %d, %s", r.exit, r.err);
-    uint64_t bytes = strtoull(at + 1, NULL, 10);
-    command_free(&r);
-    for (int less = 1; less >= 0; less--) {
-        char line[160];
-        snprintf(line, sizeof line, "quantize model --to int4:all --out exactly --memory %llu --quiet",
-                 (unsigned long long)bytes - (unsigned)less);
-        command_expect(less ? 3 : 0, line);
-        assert_int_equal(access("exactly", F_OK) == 0, !less);
-    }
+    quantizing_needs_what_it_says("int4:all");
     assert_int_equal(system("cmp exactly/model.safetensors all/model.safetensors"), 0);
 }
 

@@ -37,6 +37,7 @@ static const struct {
         "llama-3-70b --device v100-32 --solve context --batch 1",
         "gpt2-xl --framework snug --device mine.yaml" } },
     { "explain-oom", { "nowhere", "text" }, { NULL } },
+    { "snapshot", { "nowhere", "text", "." }, { NULL } },
     { "status", { "nowhere" }, { NULL } },
     { "generate", { "model", "nowhere --prompt a" }, { "model --prompt a --memory 1MiB" } },
     { "quantize",

@@ -102,6 +102,7 @@ static const struct {
     { "data-kind", "u16", 2, "" },
     { "head", "score", 2, "a head wants records with a label each" },
     { "text-column", "text", 2, "say --head" },
+    { "image-column", "image", 2, "is of pictures" },
     { "label-column", "label", 2, "say --head" },
     { "pair-column", "other", 2, "say --head" },
     { "augment", "off", 2, "is of pictures" },
@@ -126,8 +127,10 @@ static const struct {
     { "gpu", "h200", 2, "--device cuda" }, /* which is not here */
     { "config", "more.yaml", 0, "resuming" },
     { "memory", "1GiB", 0, "resuming" },
+    { "transport-memory", "1GiB", 2, "is of several processes on GPUs" },
     { "momentum", NULL, 2, "--momentum was 0 and is" }, /* with an optimizer that has it */
-    { "out", NULL, -1, "" },                            /* by every other test */
+    { "html", "page.html", 0, "resuming" },
+    { "out", NULL, -1, "" }, /* by every other test */
     { "resume", NULL, -1, "" },
     { "help", NULL, -1, "" },
 };
@@ -164,6 +167,7 @@ static void draw_value(const option *o, char value[64]) {
         return;
     case OPTION_TEXT:
     case OPTION_COUNT:
+    case OPTION_RANKS:
     case OPTION_BYTES:
     case OPTION_MAYBE:
     case OPTION_LIST: break;

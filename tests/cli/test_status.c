@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "cli/command.h"
 #include "io/scratch.h"
@@ -120,6 +121,23 @@ static void a_run_that_goes_on_and_is_stopped(void **state) {
     json_close(&d);
 }
 
+/* Ctrl-C is how following ends: the page of what there is is written, and nothing else stays. */
+static void following_ends_with_a_page(void **state) {
+    (void)state;
+    pid_t run = start_run("followed"), pid;
+    int how;
+    pid = command_start("status followed --follow --json --html page.html", NULL, -1);
+    for (int i = 0; i < 1500 && access("page.html.partial", F_OK) != 0; i++) pause_briefly();
+    assert_int_equal(kill(pid, SIGINT), 0);
+    assert_int_equal(waitpid(pid, &how, 0), pid);
+    assert_true(WIFEXITED(how));
+    assert_int_equal(WEXITSTATUS(how), STATUS_INTERRUPTED);
+    assert_int_equal(access("page.html", F_OK), 0);
+    assert_int_not_equal(access("page.html.partial", F_OK), 0);
+    assert_int_equal(kill(run, SIGKILL), 0);
+    assert_int_equal(waitpid(run, &how, 0), run);
+}
+
 static void a_run_that_was_killed(void **state) {
     (void)state;
     pid_t pid = start_run("killed");
@@ -169,6 +187,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_finished_run),
         cmocka_unit_test(a_run_that_goes_on_and_is_stopped),
+        cmocka_unit_test(following_ends_with_a_page),
         cmocka_unit_test(a_run_that_was_killed),
         cmocka_unit_test(other_folders_get_a_sentence),
     };

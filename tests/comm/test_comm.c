@@ -10,17 +10,22 @@
 #include <cmocka.h>
 
 #include "comm/comm.h"
+#include "comm/comm_apart.h"
 
 static void one_rank(void **state) {
     (void)state;
     float x[] = { 1.5f, -2, 3 }, whole[3] = { 0 }, parts[5] = { 9, 9, 9, 9, 9 }, all = 0;
     assert_int_equal(comm_world().rank, 0);
     assert_int_equal(comm_world().world, 1);
-    comm_start(&(comm_order){ COMM_GATHER, x, whole, sizeof whole, sizeof x });
+    comm_start(&(comm_order){
+        .kind = COMM_GATHER, .from = x, .to = whole, .whole = sizeof whole, .share = sizeof x });
     comm_wait(whole);
     assert_memory_equal(whole, x, sizeof x);
-    comm_start(
-        &(comm_order){ COMM_EXCHANGE, x, parts, sizeof x, sizeof parts }); /* zeros behind a short share */
+    comm_start(&(comm_order){ .kind = COMM_EXCHANGE, /* zeros behind a short share */
+                              .from = x,
+                              .to = parts,
+                              .whole = sizeof x,
+                              .share = sizeof parts });
     comm_wait(parts);
     assert_memory_equal(parts, x, sizeof x);
     assert_memory_equal(parts + 3, ((float[]){ 0, 0 }), 2 * sizeof *parts);
@@ -35,6 +40,107 @@ static void one_rank(void **state) {
     comm_abort(7); /* nobody to end */
     comm_close();
     comm_close();
+}
+
+/* ---- steps from rank to rank ---- */
+
+static const comm_kind steps[] = { COMM_FROM_BEFORE, COMM_TO_NEXT, COMM_AROUND, COMM_FROM_LAST };
+
+/* Bytes from one rank to another by an order of each kind, as the receiver and as the sender have it. */
+static uint64_t got(comm_kind k, int from, int to, int world, uint64_t *sent) {
+    char x[8];
+    comm_order o = { .kind = k, .from = x, .to = x, .whole = sizeof x };
+    *sent = comm_part(&o, to, (comm_ranks){ from, world }).send_bytes;
+    return comm_part(&o, from, (comm_ranks){ to, world }).receive_bytes;
+}
+
+/* What is got as the one half is what was sent as the other; what has one half is sent and got at once. */
+static void each_step_has_its_other_half(void **state) {
+    (void)state;
+    for (int world = 1; world <= 5; world++)
+        for (int from = 0; from < world; from++)
+            for (int to = 0; to < world; to++) {
+                uint64_t sent[4], came[4];
+                for (int i = 0; i < 4; i++) came[i] = got(steps[i], from, to, world, &sent[i]);
+                assert_int_equal(came[0], to == from + 1 ? 8 : 0);
+                assert_true(sent[1] == came[0] && !sent[0] && !came[1]);
+                assert_int_equal(came[2], from == world - 1 && !to && world > 1 ? 8 : 0);
+                assert_int_equal(came[3], from == world - 1 && to != from ? 8 : 0);
+                assert_true(sent[2] == came[2] && sent[3] == came[3]);
+            }
+}
+
+/* ---- groups and pieces ---- */
+
+/* The last share is shorter. */
+enum { WORLD = 6, SHARE = 8, WHOLE = 44 };
+
+static void between_groups_nothing_is_shared(void **state) {
+    (void)state;
+    char from[WHOLE], to[WORLD * SHARE];
+    for (int64_t group = 1; group <= WORLD; group++) {
+        if (WORLD % group) continue;
+        comm_order o = { COMM_EXCHANGE, from, to, (uint64_t)group * SHARE - 4, SHARE, 0, 0, group };
+        for (int q = 0; q < WORLD; q++)
+            for (int r = 0; r < WORLD; r++) {
+                comm_pair p = comm_part(&o, r, (comm_ranks){ q, WORLD }),
+                          other = comm_part(&o, q, (comm_ranks){ r, WORLD });
+                bool beside = q / group == r / group;
+                int64_t place = r % group, own = q % group;
+                assert_int_equal(p.send_bytes, other.receive_bytes);
+                assert_int_equal(p.send_bytes, !beside ? 0 : place == group - 1 ? SHARE - 4 : SHARE);
+                if (!beside) continue;
+                assert_ptr_equal(p.send, from + place * SHARE);
+                assert_ptr_equal(p.receive, to + place * SHARE);
+                assert_int_equal(p.receive_bytes, own == group - 1 ? SHARE - 4 : SHARE);
+            }
+    }
+}
+
+/* From group to group, between those of one place: as from rank to rank among these. */
+static void groups_pass_on(void **state) {
+    (void)state;
+    char x[8];
+    for (int i = 0; i < 4; i++)
+        for (int q = 0; q < WORLD; q++)
+            for (int r = 0; r < WORLD; r++) {
+                comm_order o = { .kind = steps[i], .from = x, .to = x, .whole = sizeof x, .group = 2 };
+                comm_order each = { .kind = steps[i], .from = x, .to = x, .whole = sizeof x };
+                comm_pair p = comm_part(&o, r, (comm_ranks){ q, WORLD }),
+                          one = comm_part(&each, r / 2, (comm_ranks){ q / 2, WORLD / 2 });
+                assert_int_equal(p.send_bytes, q % 2 == r % 2 ? one.send_bytes : 0);
+                assert_int_equal(p.receive_bytes, q % 2 == r % 2 ? one.receive_bytes : 0);
+            }
+}
+
+/* All pieces of shares are all of them, each where it belongs. */
+static void pieces_make_up_a_share(void **state) {
+    (void)state;
+    char from[WHOLE], to[WORLD * SHARE];
+    for (uint64_t some = 1; some <= SHARE; some++)
+        for (int r = 0; r < WORLD; r++) {
+            uint64_t sent = 0, whole = r == WORLD - 1 ? WHOLE - (WORLD - 1) * SHARE : SHARE;
+            for (uint64_t first = 0; first < SHARE; first += some) {
+                uint64_t here = SHARE - first < some ? SHARE - first : some;
+                comm_order o = { COMM_EXCHANGE, from, to, WHOLE, SHARE, first, here, 0 };
+                comm_pair p = comm_part(&o, r, (comm_ranks){ 0, WORLD });
+                assert_ptr_equal(p.receive, to + (uint64_t)r * here);
+                if (p.send_bytes) assert_ptr_equal(p.send, from + r * SHARE + sent);
+                assert_true(p.send_bytes <= here);
+                sent += p.send_bytes;
+            }
+            assert_int_equal(sent, whole);
+        }
+}
+
+static void one_rank_keeps_what_it_has(void **state) {
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        float x[] = { 1.5f, -2, 3 };
+        comm_start(&(comm_order){ .kind = steps[i], .from = x, .to = x, .whole = sizeof x });
+        comm_wait(x);
+        assert_memory_equal(x, ((float[]){ 1.5f, -2, 3 }), sizeof x);
+    }
 }
 
 /* ---- launchers ---- */
@@ -95,6 +201,25 @@ static void launchers(void **state) {
     }
 }
 
+/* Which GPU of its host a rank takes. */
+static void places_on_a_host(void **state) {
+    (void)state;
+    static const struct {
+        const char *environment;
+        int local;
+    } cases[] = {
+        { "OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_RANK=1", 1 },
+        { "PMIX_RANK=2 SLURM_STEP_NUM_TASKS=8 SLURM_LOCALID=2", 2 },
+        { "RANK=5 WORLD_SIZE=8 MASTER_ADDR=here LOCAL_RANK=3", 3 },
+        { "PMI_RANK=1 PMI_SIZE=2", 0 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        launch l;
+        assert_int_equal(find_in(cases[i].environment, &l), STATUS_OK);
+        assert_int_equal(l.local, cases[i].local);
+    }
+}
+
 static void launchers_that_make_no_sense(void **state) {
     (void)state;
     static const char *const cases[] = { "OMPI_COMM_WORLD_RANK=4 OMPI_COMM_WORLD_SIZE=4",
@@ -115,7 +240,14 @@ static void launchers_that_make_no_sense(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(one_rank), cmocka_unit_test(launchers),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(one_rank),
+                                        cmocka_unit_test(each_step_has_its_other_half),
+                                        cmocka_unit_test(between_groups_nothing_is_shared),
+                                        cmocka_unit_test(groups_pass_on),
+                                        cmocka_unit_test(pieces_make_up_a_share),
+                                        cmocka_unit_test(one_rank_keeps_what_it_has),
+                                        cmocka_unit_test(launchers),
+                                        cmocka_unit_test(places_on_a_host),
                                         cmocka_unit_test(launchers_that_make_no_sense) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

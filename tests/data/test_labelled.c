@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "data/labelled_source.h"
 #include "io/scratch.h"
@@ -412,6 +413,70 @@ static void what_is_cut_is_counted(void **state) {
     label_names_close(&names);
 }
 
+/* ---- labels of Parquet ---- */
+
+#define GOLDEN SNUG_ROOT "/tests/data/parquet/"
+
+static void copy(const char *golden, const char *to) {
+    static char data[8 << 10];
+    FILE *file = fopen(golden, "rb");
+    size_t bytes = fread(data, 1, sizeof data, file);
+    fclose(file);
+    scratch_write(to, data, bytes);
+}
+
+/* Ids are the file's numbers whatever the names are; for a score the numbers themselves are learned. */
+static void parquet_names_its_classes(void **state) {
+    (void)state;
+    static const char *const wanted[] = { "zebra", "cat \u00e9 \"x\"", "ant" };
+    static const int32_t ids[] = { 2, 0, 1, 1, 2 };
+    label_names names = { 0 };
+    labelled *l;
+    data_source s;
+    must(labelled_names(GOLDEN "class-i64.parquet", "label", UINT64_MAX, &names));
+    label_names_sort(&names);
+    assert_int_equal(names.count, 3);
+    for (uint32_t i = 0; i < 3; i++) assert_string_equal(names.name[i], wanted[i]);
+    for (int numbers = 0; numbers < 2; numbers++) {
+        labelled_options o = options(GOLDEN "class-i64.parquet", numbers ? NULL : &names);
+        labelled_tokens t = { .padding = PAD };
+        o.vocabulary = 256;
+        must(labelled_open(&o, &t, &l));
+        labelled_source(l, LABELLED_ALL, &s);
+        assert_int_equal(s.samples, 5);
+        for (uint64_t i = 0; i < 5; i++) {
+            sample x = read_sample(&s, i);
+            expect_ids(&x, (int32_t[]){ 't', 'e', 'x', 't', ' ', '0' + (int32_t)i });
+            if (numbers) assert_true(x.number == (float)ids[i]);
+            if (!numbers) assert_int_equal(x.class, ids[i]);
+        }
+        labelled_close(l);
+    }
+    label_names_close(&names);
+    must(labelled_names(GOLDEN "unnamed-i32.parquet", "label", UINT64_MAX, &names));
+    label_names_sort(&names);
+    assert_string_equal(names.name[0], "2");
+    assert_string_equal(names.name[1], "9");
+    assert_string_equal(names.name[2], "10");
+    label_names_close(&names);
+}
+
+/* Numbers without names may belong to names that are there; to labels without names none come. */
+static void files_name_the_same_classes(void **state) {
+    (void)state;
+    label_names names = { 0 };
+    assert_int_equal(mkdir("mixed", 0700), 0);
+    copy(GOLDEN "class-i8.parquet", "mixed/a.parquet");
+    copy(GOLDEN "unnamed-i32.parquet", "mixed/b.parquet");
+    assert_int_equal(labelled_names("mixed", "label", UINT64_MAX, &names), STATUS_INVALID);
+    assert_non_null(strstr(status_message(), "b.parquet, record 1: the label '10' is none of the 3"));
+    label_names_close(&names);
+    copy(GOLDEN "unnamed-i32.parquet", "mixed/0.parquet");
+    assert_int_equal(labelled_names("mixed", "label", UINT64_MAX, &names), STATUS_INVALID);
+    assert_non_null(strstr(status_message(), "mixed/a.parquet names its classes, and data before it"));
+    label_names_close(&names);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(texts_are_filled_and_cut),
                                         cmocka_unit_test(the_place_is_the_last_that_is_no_padding),
@@ -421,6 +486,8 @@ int main(void) {
                                         cmocka_unit_test(what_is_wrong_is_said),
                                         cmocka_unit_test(reading_stays_within_its_memory),
                                         cmocka_unit_test(nothing_is_left_over),
-                                        cmocka_unit_test(what_is_cut_is_counted) };
+                                        cmocka_unit_test(what_is_cut_is_counted),
+                                        cmocka_unit_test(parquet_names_its_classes),
+                                        cmocka_unit_test(files_name_the_same_classes) };
     return cmocka_run_group_tests_name("labelled", tests, scratch_open, scratch_close);
 }

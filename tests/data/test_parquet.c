@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "data/documents/parquet_codes.h"
 #include "data/transcript.h"
 #include "io/scratch.h"
 
@@ -25,6 +26,12 @@ static const document_column tools_columns[] = { { "messages", true, NULL }, { "
 
 static const document_column turns_columns[] = { { "prompt", true, NULL }, { "completion", true, NULL } };
 
+static const document_column numbers_columns[] = { { .name = "n0" }, { .name = "n1" }, { .name = "n2" },
+                                                   { .name = "n3" }, { .name = "n4" }, { .name = "n5" },
+                                                   { .name = "n6" }, { .name = "n7" }, { .name = "n8" },
+                                                   { .name = "n9" }, { .name = "n10" } };
+static const document_column class_column[] = { { .name = "label" } };
+
 static bool begins(const char *all, const char *with) { return strncmp(all, with, strlen(with)) == 0; }
 
 static document_options options_of(const char *path, const char *name) {
@@ -32,6 +39,9 @@ static document_options options_of(const char *path, const char *name) {
     if (begins(name, "chat")) o.columns = chat_column;
     if (begins(name, "pair")) o.columns = pair_columns, o.column_count = 2;
     if (begins(name, "tools")) o.columns = tools_columns, o.column_count = 2, o.json = 3, o.optional = 2;
+    if (begins(name, "number"))
+        o.columns = numbers_columns, o.column_count = 11, o.plain = o.optional = UINT32_MAX;
+    if (begins(name, "class")) o.columns = class_column, o.plain = o.classes = 1;
     if (begins(name, "turns")) o.columns = turns_columns, o.column_count = 2;
     return o;
 }
@@ -45,7 +55,10 @@ static char *contents(const char *path, size_t *bytes) {
     return realloc(data, *bytes + 1);
 }
 
-static int is_parquet(const struct dirent *item) { return text_ends_with(item->d_name, ".parquet"); }
+/* What begins with "un" is there for a test of its own. */
+static int is_parquet(const struct dirent *item) {
+    return text_ends_with(item->d_name, ".parquet") && !begins(item->d_name, "un");
+}
 
 /* Is it packed by what this program was built without? Then a sentence says so before anything is read. */
 static bool left_out(const char *path, const char *name) {
@@ -158,6 +171,21 @@ static void columns_that_are_not_there_are_named(void **state) {
     refused(golden("text-fallback.parquet"), o, "is packed by itself");
 }
 
+/* Without a wish for names, or for letters, numbers are what they are. */
+static void classes_are_named_where_they_are_wanted(void **state) {
+    (void)state;
+    text out;
+    document_options o = options_of(golden("class-i8.parquet"), "class");
+    o.classes = 0;
+    assert_int_equal(transcript(&o, NULL, &out), STATUS_OK);
+    assert_string_equal(out.data, "#0 0:\"2\"\n#1 0:\"0\"\n#2 0:\"1\"\n#3 0:\"1\"\n#4 0:\"2\"\n");
+    text_close(&out);
+    o.plain = 0;
+    refused(golden("class-i8.parquet"), o, "the column label holds no strings");
+    o = options_of(NULL, "class");
+    refused(golden("unlabelled-i64.parquet"), o, "label is -1, and the file names classes from 0 to 2");
+}
+
 /* Where no record has an optional column the others are as without it. */
 static void columns_may_be_missing(void **state) {
     (void)state;
@@ -191,7 +219,12 @@ static void damaged_files_are_refused(void **state) {
     (void)state;
     static const char *const names[] = { "text-v1-plain-none.parquet",
                                          "text-v2-delta_byte_array-snappy.parquet",
-                                         "chat-v1-dictionary.parquet", "text-fallback.parquet" };
+                                         "chat-v1-dictionary.parquet",
+                                         "text-fallback.parquet",
+                                         "number-v1-delta_binary_packed.parquet",
+                                         "number-v2-delta_binary_packed.parquet",
+                                         "number-v1-dictionary.parquet",
+                                         "class-i64.parquet" };
     uint64_t seed = 3;
     for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
         size_t bytes;
@@ -218,6 +251,18 @@ static void damaged_files_are_refused(void **state) {
     }
 }
 
+/* Numbers of no bits take no room, so their count is held to that of the page: 128 a block, 4 miniblocks,
+ * 2^40 of them. */
+static void more_numbers_than_the_page_has_are_refused(void **state) {
+    static const unsigned char many[] = { 0x80, 1, 4, 0x80, 0x80, 0x80, 0x80, 0x80, 0x20, 0 };
+    static const unsigned char few[] = { 0x80, 1, 4, 10, 0 };
+    parquet_delta d;
+    (void)state;
+    assert_false(parquet_delta_of(&d, many, many + sizeof many, 100, 10));
+    assert_true(parquet_delta_of(&d, few, few + sizeof few, 100, 10));
+    assert_false(parquet_delta_of(&d, few, few + sizeof few, 100, 9));
+}
+
 static void other_files_are_refused(void **state) {
     (void)state;
     scratch_write("a.parquet", "PAR1 this is none PAR", 21);
@@ -233,9 +278,11 @@ int main(void) {
         cmocka_unit_test(every_form_is_read),
         cmocka_unit_test(drawn_files_are_read),
         cmocka_unit_test(columns_that_are_not_there_are_named),
+        cmocka_unit_test(classes_are_named_where_they_are_wanted),
         cmocka_unit_test(columns_may_be_missing),
         cmocka_unit_test(members_that_are_wanted_come_alone),
         cmocka_unit_test(damaged_files_are_refused),
+        cmocka_unit_test(more_numbers_than_the_page_has_are_refused),
         cmocka_unit_test(other_files_are_refused),
     };
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);

@@ -17,6 +17,7 @@
 #include "data/loader.h"
 #include "io/scratch.h"
 #include "oracle/drawn.h"
+#include "oracle/extracted.h"
 
 #if DRAWN
 
@@ -305,6 +306,50 @@ static void tables_name_pictures(void **state) {
     remove("data/list.csv");
 }
 
+/* The smallest number of bytes within which the table can be listed; `*held` then by the list. */
+static uint64_t least_for(const char *path, uint64_t *held) {
+    uint64_t below = 0, enough = 1 << 24;
+    label_names found = { 0 };
+    assert_int_equal(pictures_names(path, "label", UINT64_MAX, &found), STATUS_OK);
+    while (enough - below > 1) {
+        uint64_t middle = below + (enough - below) / 2;
+        pictures *p;
+        picture_options o = {
+            .path = path, .image = "image", .label = "label", .names = &found, .most = middle
+        };
+        o.prepare = prepare_defaults(16, 16, 3);
+        status result = pictures_open(&o, &p);
+        if (result == STATUS_OK) *held = pictures_held(p);
+        assert_true(result == STATUS_OK || result == STATUS_NO_FIT);
+        *(result == STATUS_OK ? &enough : &below) = middle;
+        pictures_close(p);
+    }
+    label_names_close(&found);
+    return enough;
+}
+
+static void write_records(const char *path, int count) {
+    FILE *file = fopen(path, "w");
+    fprintf(file, "image,label\n");
+    for (int i = 0; i < count; i++) fprintf(file, "counted.png,%c\n", 'a' + i % 2);
+    fclose(file);
+}
+
+/* The list grows while its table is read: both are within what it may take. */
+static void the_list_and_its_reader_share_the_room(void **state) {
+    (void)state;
+    drawn d = { .width = 20, .height = 20, .pixel = slope, .colours = DRAWN_RGB };
+    uint64_t few_held, many_held;
+    drawn_png("counted.png", &d);
+    write_records("few.csv", 2);
+    write_records("many.csv", 300);
+    uint64_t few = least_for("few.csv", &few_held), many = least_for("many.csv", &many_held);
+    assert_true(many_held > 2 * few_held && few > few_held);
+    assert_true(many >= few - few_held + many_held);
+    remove("few.csv");
+    remove("many.csv");
+}
+
 static void draws_stay_inside(void **state) {
     (void)state;
     prepare_options p = prepare_defaults(24, 24, 3);
@@ -327,13 +372,13 @@ static void draws_stay_inside(void **state) {
 
 /* ---- bad input ---- */
 
-static void refused(const char *path, const char *words) {
+static status read_everything(const char *path) {
     pictures *p = NULL;
     data_source s;
     label_names found = { 0 };
     status result = pictures_names(path, "label", UINT64_MAX, &found);
     picture_options o = {
-        .path = path, .image = "image", .label = "label", .names = &found, .most = UINT64_MAX
+        .path = path, .image = "image", .label = "label", .names = &found, .most = 1 << 28
     };
     o.prepare = prepare_defaults(16, 16, 3);
     if (result == STATUS_OK) result = pictures_open(&o, &p);
@@ -345,11 +390,22 @@ static void refused(const char *path, const char *words) {
         result = s.read(&s, k, scratch, (void *[]){ image, &label });
         free(scratch);
     }
+    pictures_close(p);
+    label_names_close(&found);
+    return result;
+}
+
+static void refused(const char *path, const char *words) {
+    status result = read_everything(path);
     if (result != STATUS_INVALID || !strstr(status_message(), words))
         fail_msg("%s: '%s' was expected, it is '%s'", path, words,
                  result == STATUS_OK ? "fine" : status_message());
-    pictures_close(p);
-    label_names_close(&found);
+}
+
+static void read_or_refuse(const char *path) {
+    status result = read_everything(path);
+    if (result != STATUS_OK && result != STATUS_INVALID && result != STATUS_NO_FIT)
+        fail_msg("%s: %s", path, status_message());
 }
 
 static char *bytes_of(const char *path, size_t *count) {
@@ -486,6 +542,164 @@ static void damaged_files_are_refused(void **state) {
     }
 }
 
+/* ---- inside of Parquet ---- */
+
+#define CELLS SNUG_ROOT "/tests/data/parquet_images/"
+
+/* As tools/goldens_parquet.py writes the same pictures. */
+static const char *const forms[] = { "v1-plain-none-optional",
+                                     "v1-plain-snappy-required",
+                                     "v2-plain-zstd-optional",
+                                     "v1-dictionary-snappy-optional",
+                                     "v1-dictionary-none-binary",
+                                     "v2-plain-none-binary",
+                                     "v2-delta_length_byte_array-gzip-optional",
+                                     "v1-delta_byte_array-none-binary",
+                                     "v2-delta_byte_array-snappy-required" };
+enum { FORMS = sizeof forms / sizeof *forms };
+
+/* NULL where it is packed by what this program was built without. */
+static const char *form_path(int i) {
+    static char path[512];
+    bool there = true;
+#ifndef SNUG_SNAPPY
+    there = there && !strstr(forms[i], "snappy");
+#endif
+#ifndef SNUG_ZSTD
+    there = there && !strstr(forms[i], "zstd");
+#endif
+#ifndef SNUG_ZLIB
+    there = there && !strstr(forms[i], "gzip");
+#endif
+    snprintf(path, sizeof path, CELLS "%s.parquet", forms[i]);
+    return there ? path : NULL;
+}
+
+static void compare_with_line(void *context, const document_piece *bytes, const char *class,
+                              const char *path) {
+    char line[128], made[128];
+    uint64_t sum = 0xcbf29ce484222325;
+    (void)path;
+    for (uint32_t i = 0; i < bytes->count; i++) sum = (sum ^ (unsigned char)bytes->bytes[i]) * 0x100000001b3;
+    snprintf(made, sizeof made, "%s %u %016llx\n", class, bytes->count, (unsigned long long)sum);
+    assert_non_null(fgets(line, sizeof line, context));
+    assert_string_equal(made, line);
+}
+
+/* Bytes are what pyarrow was given, and are the same when they are read again by themselves. */
+static void cells_are_what_was_written(void **state) {
+    (void)state;
+    for (int i = 0; i < FORMS; i++) {
+        char end[8];
+        FILE *expected = fopen(CELLS "cells.expected", "r");
+        if (form_path(i)) extracted_visit(form_path(i), compare_with_line, expected);
+        assert_true(!form_path(i) || !fgets(end, sizeof end, expected));
+        fclose(expected);
+    }
+}
+
+/* Batches of every form, by any number of workers, are those of the same pictures as files. */
+static void cells_are_as_files(void **state) {
+    (void)state;
+    enum { BATCHES = 9, COUNT = BATCHES * 8 };
+    data_source s;
+    int32_t labels[COUNT], others[COUNT];
+    extracted_pictures(form_path(0), "as-files");
+    pictures *p = opened("as-files", 16);
+    pictures_source(p, PICTURES_TRAINED, &s);
+    assert_int_equal(s.samples, 22);
+    float *files = batches_of(&s, 0, BATCHES, labels);
+    pictures_close(p);
+    for (int i = 0; i < 2 * FORMS; i++) {
+        if (!form_path(i % FORMS)) continue;
+        p = opened(form_path(i % FORMS), 16);
+        pictures_source(p, PICTURES_TRAINED, &s);
+        assert_int_equal(s.samples, 22);
+        float *cells = batches_of(&s, i < FORMS ? 0 : 3, BATCHES, others);
+        if (memcmp(files, cells, s.field_bytes[0] * COUNT) != 0) fail_msg("%s differs", forms[i % FORMS]);
+        assert_memory_equal(labels, others, sizeof labels);
+        free(cells);
+        pictures_close(p);
+    }
+    free(files);
+}
+
+/* Many files are one list, in the order of their names. */
+static void tables_follow_each_other(void **state) {
+    (void)state;
+    data_source s;
+    size_t count;
+    static float image[16 * 16 * 3];
+    int32_t label;
+    mkdir("shards", 0777);
+    for (int i = 0; i < 3; i++) {
+        char to[64];
+        char *data = bytes_of(CELLS "v1-plain-none-optional.parquet", &count);
+        snprintf(to, sizeof to, "shards/train-%05d-of-00003.parquet", i);
+        scratch_write(to, data, count);
+        free(data);
+    }
+    pictures *p = opened("shards", 16);
+    pictures_source(p, PICTURES_ALL, &s);
+    assert_int_equal(s.samples, 72);
+    assert_int_equal(s.held_bytes, pictures_held(p));
+    void *scratch = aligned_alloc(64, (s.scratch_bytes + 63) / 64 * 64);
+    for (uint64_t k = 0; k < 72; k++) {
+        assert_int_equal(s.read(&s, k, scratch, (void *[]){ image, &label }), STATUS_OK);
+        assert_int_equal(label, (int32_t)(k % 24 / 8));
+    }
+    FILE *file = fopen("shards/train-00001-of-00003.parquet", "ab");
+    fputs("more", file);
+    fclose(file);
+    assert_int_equal(s.read(&s, 23, scratch, (void *[]){ image, &label }), STATUS_OK);
+    assert_int_equal(s.read(&s, 24, scratch, (void *[]){ image, &label }), STATUS_FAILED);
+    assert_non_null(strstr(status_message(), "train-00001-of-00003.parquet has changed since it was opened"));
+    free(scratch);
+    pictures_close(p);
+    rename("shards/train-00001-of-00003.parquet", "shards/validation-00000-of-00001.parquet");
+    refused("shards", "shards holds 'train' and 'validation', by the names of its files");
+    mkdir("above", 0777);
+    rename("shards", "above/data");
+    refused("above", "above/data/train-00000-of-00003.parquet is a table in a folder for a class");
+}
+
+static void odd_cells_are_named(void **state) {
+    (void)state;
+#ifdef SNUG_SNAPPY
+    refused(CELLS "odd-path.parquet", "row group 0, row 1: cannot open");
+    refused(CELLS "odd-path.parquet", "/there.png");
+    refused(CELLS "odd-null.parquet", "row group 0, row 1: the column 'image' has neither the bytes");
+    refused(CELLS "odd-nothing.parquet", "row group 0, row 1: the column 'image' has neither the bytes");
+    refused(CELLS "odd-header.parquet",
+            "odd-header.parquet, row group 0, row 1: the picture is truncated: it");
+    refused(CELLS "odd-empty.parquet", "odd-empty.parquet, row group 0, row 1: the picture is empty");
+    refused(CELLS "odd-cut.parquet",
+            "odd-cut.parquet, row group 0, row 1: the picture is truncated: it ends");
+    refused(CELLS "odd-label.parquet", "row group 0, row 1: label is -1, and the file names classes from 0");
+#endif
+    refused(SNUG_ROOT "/tests/data/parquet/class-i64.parquet", "the column image is not in it");
+}
+
+/* A file with any byte changed is read or refused, and nothing else. */
+static void damaged_tables_are_refused(void **state) {
+    (void)state;
+    uint64_t seed = 12;
+    for (int i = 0; i < FORMS; i++) {
+        size_t count;
+        if (!form_path(i)) continue;
+        char *data = bytes_of(form_path(i), &count);
+        for (int k = 0; k < 150; k++) {
+            size_t at = scratch_random(&seed) % count;
+            char was = data[at];
+            data[at] = (char)scratch_random(&seed);
+            scratch_write("odd.parquet", data, count);
+            data[at] = was;
+            read_or_refuse("odd.parquet");
+        }
+        free(data);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(png_is_exact),
@@ -495,10 +709,16 @@ int main(void) {
         cmocka_unit_test(large_jpegs_are_near),
         cmocka_unit_test(workers_change_nothing),
         cmocka_unit_test(tables_name_pictures),
+        cmocka_unit_test(the_list_and_its_reader_share_the_room),
         cmocka_unit_test(draws_stay_inside),
         cmocka_unit_test(bad_input_is_named),
         cmocka_unit_test(tables_are_checked),
         cmocka_unit_test(damaged_files_are_refused),
+        cmocka_unit_test(cells_are_what_was_written),
+        cmocka_unit_test(cells_are_as_files),
+        cmocka_unit_test(tables_follow_each_other),
+        cmocka_unit_test(odd_cells_are_named),
+        cmocka_unit_test(damaged_tables_are_refused),
     };
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);
 }

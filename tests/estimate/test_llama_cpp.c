@@ -209,7 +209,7 @@ static void advice_suffices(void **state) {
                                .context = { 300 << 20, 450 << 20, 700 << 20 } };
         s.llama_cpp = x.s;
         s.llama_cpp.context = families_context(&x.config);
-        framework_subject q = { &x.model, &x.config, &x.device };
+        framework_subject q = { .model = &x.model, .config = &x.config, .hardware = &x.device };
         assert_int_equal(framework_llama_cpp.estimate(&q, &s, &r), STATUS_OK);
         if (r.fits) continue;
         assert_int_equal(framework_advise(&framework_llama_cpp, &q, &s, &a), STATUS_OK);
@@ -226,7 +226,7 @@ static void the_most_layers_fit(void **state) {
     framework_settings s = { .llama_cpp = { 0 } };
     serve(&x, "llama-3-70b");
     x.device = (hardware){ .memory = (uint64_t)24 << 30, .context = { 300 << 20, 450 << 20, 700 << 20 } };
-    framework_subject q = { &x.model, &x.config, &x.device };
+    framework_subject q = { .model = &x.model, .config = &x.config, .hardware = &x.device };
     s.llama_cpp = x.s;
     memset(&r, 0x7f, sizeof r);
     assert_int_equal(framework_llama_cpp.estimate(&q, &s, &r), STATUS_OK);

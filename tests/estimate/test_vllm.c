@@ -151,7 +151,7 @@ static void advice_suffices(void **state) {
         framework_result r;
         serve(&x, names[i], devices[i]);
         s.vllm = x.s;
-        framework_subject q = { &x.model, &x.config, &x.device };
+        framework_subject q = { .model = &x.model, .config = &x.config, .hardware = &x.device };
         assert_int_equal(framework_vllm.estimate(&q, &s, &r), STATUS_OK);
         assert_false(r.fits);
         assert_int_equal(framework_advise(&framework_vllm, &q, &s, &a), STATUS_OK);

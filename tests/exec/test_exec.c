@@ -12,8 +12,9 @@
 
 #include "autodiff/autodiff.h"
 #include "autodiff/optimizer.h"
+#include "base/memory.h"
 #include "base/threads.h"
-#include "exec/exec.h"
+#include "exec/lifetimes.h"
 #include "ops/add/add.h"
 #include "ops/cast/cast.h"
 #include "ops/gelu/gelu.h"
@@ -206,6 +207,81 @@ static void a_wrong_lifetime_is_measured(void **state) {
         }
     assert_true(longer > 0 && shorter > 0);
     assert_true(measured_as_planned(&p));
+    plan_close(&p);
+}
+
+/* ---- storage by storage ---- */
+
+static uint64_t asked_for; /* bytes of memory_new */
+void *__real_memory_new(size_t count, size_t size);
+void *__wrap_memory_new(size_t count, size_t size);
+void *__wrap_memory_new(size_t count, size_t size) {
+    asked_for += (uint64_t)count * size;
+    return __real_memory_new(count, size);
+}
+
+static exec_lives *lives_of_a_run(const plan *p) {
+    exec *e;
+    exec_lives *lives;
+    must(exec_open(p, EXEC_OBSERVE, &e));
+    fill_weights(p, e);
+    hand_in(e);
+    asked_for = 0;
+    reach_run(e, "step");
+    asked_for = 0; /* but for what measuring the first run took */
+    reach_run(e, "step");
+    assert_int_equal(asked_for, 0); /* a step takes nothing */
+    must(exec_lives_of(e, &lives));
+    assert_int_equal(asked_for, exec_lives_bytes(p));
+    exec_close(e);
+    return lives;
+}
+
+/* One storage of the plan is changed: it and no other is found to be other than observed, by so many bytes at
+ * some kernel. */
+static void expect_found(const plan *p, const exec_lives *lives, live_storage *s, live_storage wrong) {
+    live_storage kept = *s;
+    uint64_t apart, by = wrong.bytes != kept.bytes ? wrong.bytes - kept.bytes : kept.bytes;
+    *s = wrong;
+    exec_likeness like = exec_lives_like(p, lives);
+    assert_int_equal(like.same, like.planned - 1);
+    must(exec_lives_apart(p, lives, &apart));
+    assert_int_equal(apart, by);
+    *s = kept;
+}
+
+static void each_wrong_lifetime_is_seen(void **state) {
+    (void)state;
+    plan p;
+    make_plan(&p);
+    exec_lives *lives = lives_of_a_run(&p);
+    uint64_t apart;
+    live_set *live = &step_of(&p)->live;
+    exec_likeness like = exec_lives_like(&p, lives);
+    assert_true(lives->ran && like.planned > 10);
+    assert_int_equal(like.planned, live->count);
+    assert_int_equal(like.same, live->count);
+    assert_int_equal(like.beside, 0);
+    assert_int_equal(lives->count, live->count);
+    must(exec_lives_apart(&p, lives, &apart));
+    assert_int_equal(apart, 0);
+    for (uint32_t i = 0; i < live->count; i++) {
+        live_storage *s = &live->storages[i], wrong = *s;
+        wrong.last++;
+        if (wrong.last < step_of(&p)->program.count) expect_found(&p, lives, s, wrong);
+        wrong = *s, wrong.first--;
+        if (s->first) expect_found(&p, lives, s, wrong);
+        wrong = *s, wrong.bytes += LIVE_ALIGN;
+        expect_found(&p, lives, s, wrong);
+        wrong = *s, wrong.category = CATEGORY_CACHE;
+        expect_found(&p, lives, s, wrong);
+    }
+    live->count--; /* what the plan does not have */
+    like = exec_lives_like(&p, lives);
+    assert_int_equal(like.same, live->count);
+    assert_int_equal(like.beside, 1);
+    live->count++;
+    memory_free(lives);
     plan_close(&p);
 }
 
@@ -615,8 +691,13 @@ static void what_never_ran_was_never_alive(void **state) {
     plan p;
     exec *e;
     exec_measured m;
+    exec_lives *lives;
     make_plan(&p);
     must(exec_open(&p, EXEC_OBSERVE, &e));
+    must(exec_lives_of(e, &lives));
+    assert_false(lives->ran);
+    assert_int_equal(exec_lives_like(&p, lives).planned, 0);
+    memory_free(lives);
     must(exec_measure(e, &m));
     assert_int_equal(m.arena_live_bytes, 0);
     assert_int_equal(m.by_category[CATEGORY_GAPS], p.pools[POOL_MEMORY].arena_bytes);
@@ -629,6 +710,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_honest_plan),
         cmocka_unit_test(a_wrong_lifetime_is_measured),
+        cmocka_unit_test(each_wrong_lifetime_is_seen),
         cmocka_unit_test(a_wrong_size_is_measured),
         cmocka_unit_test(a_wrong_place_is_seen),
         cmocka_unit_test(poison_finds_an_early_death),

@@ -19,12 +19,29 @@ typedef struct {
 static void check(const document_options *o, const document_piece *p) {
     FUZZ_EXPECT(p->count <= (o->piece_bytes ? o->piece_bytes : DOCUMENT_PIECE));
     FUZZ_EXPECT(p->column < o->column_count);
-    FUZZ_EXPECT(o->columns[p->column].is_list == (p->member != NULL));
+    bool of_file = o->bytes >> p->column & 1;
+    FUZZ_EXPECT((o->columns[p->column].is_list || of_file) == (p->member != NULL));
+    if (of_file && strcmp(p->member, "bytes") == 0) return;
     for (uint32_t at = 0; at < p->count;) {
         size_t length = utf8_length(p->bytes + at, p->count - at);
         FUZZ_EXPECT(length > 0);
         at += (uint32_t)length;
     }
+}
+
+/* What was read is the same when it is read again by its place, in the bytes that this says it takes. */
+static void check_cell(const documents *d, const document_piece *p) {
+    parquet_cell cell = documents_cell(d);
+    uint64_t bytes = parquet_cell_scratch(&cell);
+    const unsigned char *again;
+    if (bytes > MOST_BYTES) return;
+    unsigned char *room = aligned_alloc(64, (bytes + GUARD + 63) / 64 * 64);
+    memset(room + bytes, 0x77, GUARD);
+    FUZZ_EXPECT(fuzz_said(parquet_cell_read(documents_file(d), &cell, room, &again)) == STATUS_OK);
+    FUZZ_EXPECT(p->count <= cell.bytes && p->last == (p->count == cell.bytes));
+    FUZZ_EXPECT(memcmp(again, p->bytes, p->count) == 0);
+    for (int i = 0; i < GUARD; i++) FUZZ_EXPECT(room[bytes + (uint64_t)i] == 0x77);
+    free(room);
 }
 
 static void add(digest *sum, const document_piece *p, bool *inside) {
@@ -55,7 +72,9 @@ static reading read_from(const document_options *o, const document_place *from) 
         FUZZ_EXPECT(record == (p.event != DOCUMENT_RECORD));
         FUZZ_EXPECT(!inside || p.event == DOCUMENT_STRING);
         if (p.event == DOCUMENT_RECORD) r.last = documents_place(d);
-        if (p.event == DOCUMENT_STRING) check(o, &p), add(&sum, &p, &inside);
+        if (p.event == DOCUMENT_STRING) check(o, &p);
+        if (p.event == DOCUMENT_STRING && o->bytes >> p.column & 1 && !inside) check_cell(d, &p);
+        if (p.event == DOCUMENT_STRING) add(&sum, &p, &inside);
         record = p.event != DOCUMENT_RECORD_END;
         if (!record) r.records++, r.digest = digest_value(&sum);
     }
@@ -103,4 +122,12 @@ void fuzz_documents(const char *path) {
     read_with(any);
     any.replace = true;
     read_with(any);
+    static const document_column pictures[] = { { .name = "label" }, { .name = "image" } };
+    read_with((document_options){
+        .path = path, .columns = pictures, .column_count = 2, .plain = 1, .classes = 1, .bytes = 2 });
+    static const document_column labels[] = {
+        { .name = "label" }, { .name = "n0" }, { .name = "n4" }, { .name = "n8" }, { .name = "n10" }
+    };
+    read_with((document_options){
+        .path = path, .columns = labels, .column_count = 5, .plain = 31, .optional = 31, .classes = 1 });
 }

@@ -135,7 +135,7 @@ static status take(void *context, const void *which, uint64_t first, void *data,
 
 static void what_lies_elsewhere_is_reached_by_parts(void **state) {
     (void)state;
-    static const weight_parts parts = { lend, lend, take };
+    static const weight_parts parts = { lend, lend, take, NULL };
     static struct {
         layer l;
         char behind[64]; /* what is lent may reach beyond the last number */

@@ -57,14 +57,16 @@ static void check_cost(harness_place *p, const harness_case *h) {
         return;
     }
     op_cost cost = p->op->cost(g, n);
-    double parts[] = { cost.flops, cost.bytes_read, cost.bytes_written };
-    for (int i = 0; i < 3; i++)
+    double parts[] = { cost.flops, cost.bytes_read, cost.bytes_written, cost.sent };
+    for (int i = 0; i < 4; i++)
         if (!isfinite(parts[i]) || parts[i] < 0) harness_fail(p, "part %d is %g", i, parts[i]);
-    if (p->op->traits & (OP_VIEW | OP_GATHER)) return;
+    if (p->op->traits & (OP_VIEW | OP_GATHER | OP_COLLECTIVE)) return; /* others write, beside computing */
     double outputs = 0; /* what lives in an input may be written in part only */
     for (uint32_t o = 0; o < n->out_count; o++)
         if (!must_live_in_input(g, n, o)) outputs += (double)graph_tensor_bytes(g, node_out(g, n, o));
-    if (cost.bytes_written < outputs)
+    bool begins = p->op->traits & OP_COLLECTIVE && outputs > 0; /* what comes is written by who sends it */
+    if (begins != (cost.sent > 0)) harness_fail(p, "sends %g bytes to each rank", cost.sent);
+    if (!begins && cost.bytes_written < outputs)
         harness_fail(p, "writes %g bytes, its outputs have %g", cost.bytes_written, outputs);
 }
 
@@ -133,8 +135,7 @@ static void op_holds(void **state) {
     }
     if (!cases) print_error("%s has no cases\n", op->name);
 #ifdef SNUG_CUDA
-    bool among_ranks = op->traits & OP_COLLECTIVE; /* which train on CPUs alone: run/setup.c refuses GPUs */
-    if (op->cpu && !among_ranks) assert_non_null(op->cuda); /* whoever adds an op adds its kernels */
+    if (op->cpu) assert_non_null(op->cuda); /* whoever adds an op adds its kernels */
 #endif
     assert_true(cases > 0);
     assert_int_equal(failures, 0);

@@ -59,7 +59,9 @@ static const struct {
     { "update_early", { "on", "twice" } },
     { "quantize_state", { "8bit", "8bit:all", "bf16" } },
     { "offload", { "optimizer", "activations", "optimizer+activations", "optimizer+master+gradients" } },
-    { "sharding", { "copies" } },
+    { "sharding",
+      { "copies", "gradients", "weights", "weights:ahead=0", "weights:keep=3", "weights:ahead=8:keep=12",
+        "weights:group=8", "weights:ahead=0:keep=2:group=65536" } },
     { "accumulate", { "defer", "add" } },
 };
 

@@ -305,7 +305,7 @@ typedef struct {
 
 static status describe(void *context) {
     const described *d = context;
-    return weights_save_config(d->e, d->config, "whole");
+    return weights_save_config(d->e, d->config, "whole", DTYPE_NONE);
 }
 
 static void no_model_is_loaded_by_half(void **state) {

@@ -120,7 +120,7 @@ static void describe(const lab *l, const compose_choice *c, char out[LINE]) {
     snprintf(out, LINE, "%s: %llu + %llu bytes, %llu away, %u steps, %.5g s, %s", text,
              (unsigned long long)p.pools[POOL_MEMORY].persistent_bytes,
              (unsigned long long)p.pools[POOL_MEMORY].arena_bytes, (unsigned long long)plan_away_bytes(&p),
-             steps, compose_seconds(&p), digest_text_of(digest_of(&p), digits));
+             steps, compose_seconds(&l->run, &p), digest_text_of(digest_of(&p), digits));
     plan_close(&p);
 }
 

@@ -2,6 +2,7 @@
  * micro-batches of whole row tiles, beside every technique, a run has the same bits; and bytes are as
  * planned.
  */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -132,10 +133,77 @@ static void calls_follow_the_units(void **state) {
     plan_close(&p);
 }
 
+/* ---- validation alone ---- */
+
+/* Of so many samples in units of 4, two calls each, by so many ranks. */
+static double seconds_of_validation(int64_t samples, int64_t ranks) {
+    lab l;
+    plan p;
+    lab_open(&l, &four);
+    l.run.training = false, l.run.unit = 4, l.run.ranks = ranks;
+    l.run.eval_batch = 2, l.run.eval_samples = samples;
+    compose_choice c = lab_choose(&l, 0, "");
+    assert_int_equal(compose_plan(&l.run, &c, &p), STATUS_OK);
+    double seconds = compose_seconds(&l.run, &p);
+    assert_true(compose_waiting(&l.run, &p) == 0);
+    plan_close(&p);
+    return seconds;
+}
+
+/* Ranks have units in turn: a validation takes what the first of them has. What fills no call is of whoever
+ * has its unit. */
+static void validation_is_divided(void **state) {
+    (void)state;
+    double unit = seconds_of_validation(4, 1), call = unit / 2, rest = seconds_of_validation(5, 1) - unit;
+    static const struct {
+        int64_t samples, ranks;
+        int calls, rests; /* of rank 0 */
+    } cases[] = { { 24, 1, 12, 0 }, { 24, 2, 6, 0 }, { 24, 3, 4, 0 }, { 24, 4, 4, 0 }, { 24, 8, 2, 0 },
+                  { 22, 1, 11, 0 }, { 22, 2, 6, 0 }, { 22, 5, 3, 0 }, { 21, 5, 2, 1 }, { 23, 5, 3, 1 },
+                  { 23, 2, 6, 0 },  { 1, 2, 0, 1 },  { 4, 100, 2, 0 } };
+    assert_true(unit > 0 && rest > 0 && rest < call);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        double is = seconds_of_validation(cases[i].samples, cases[i].ranks),
+               meant = cases[i].calls * call + cases[i].rests * rest;
+        if (fabs(is - meant) > 1e-9 * meant)
+            fail_msg("%d samples, %d ranks: %g s, not %g", (int)cases[i].samples, (int)cases[i].ranks, is,
+                     meant);
+    }
+}
+
+/* A step is what it computes and what it waits for; the faster the link, the less it waits. */
+static void waiting_is_a_part_of_the_step(void **state) {
+    (void)state;
+    double before = 0;
+    for (int k = 0; k < 3; k++) {
+        lab l;
+        plan p;
+        lab_open(&l, &four);
+        l.run.ranks = 2;
+        l.run.lower.rates.links =
+            (links){ .of = { [LINK_WITHIN] = { 1e-4, 1e10 / pow(100, k), 0, 0 } }, .ranks = 2, .of_host = 2 };
+        compose_choice c = lab_choose(&l, 8, "sharding=copies");
+        assert_int_equal(compose_plan(&l.run, &c, &p), STATUS_OK);
+        double computing = 0, waiting = compose_waiting(&l.run, &p);
+        for (uint32_t i = 0; i < p.program_count; i++) {
+            const program *x = &p.programs[i].program;
+            if (x->shape.task == TASK_TRAIN) computing += (double)x->shape.calls * x->computing;
+        }
+        double all = compose_seconds(&l.run, &p);
+        assert_true(waiting > before && fabs(all - waiting - computing) < 1e-9 * all);
+        before = waiting;
+        plan_close(&p);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(calls_follow_the_units), cmocka_unit_test(sums_are_of_whole_units),
-        cmocka_unit_test(cut_and_uncut),          cmocka_unit_test(untied_and_unclipped),
+        cmocka_unit_test(waiting_is_a_part_of_the_step),
+        cmocka_unit_test(validation_is_divided),
+        cmocka_unit_test(calls_follow_the_units),
+        cmocka_unit_test(sums_are_of_whole_units),
+        cmocka_unit_test(cut_and_uncut),
+        cmocka_unit_test(untied_and_unclipped),
         cmocka_unit_test(what_is_not_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

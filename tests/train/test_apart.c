@@ -374,10 +374,10 @@ static void more_room_never_files_more(void **state) {
             continue;
         }
         assert_true(plan_taken(&p, POOL_HOST) <= s.request.run.away_limit);
-        assert_true(plan_file_bytes(&p) <= before && compose_seconds(&p) <= seconds);
+        assert_true(plan_file_bytes(&p) <= before && compose_seconds(&s.request.run, &p) <= seconds);
         assert_int_equal(p.ring > 0, plan_file_bytes(&p) > 0);
         filed += p.ring > 0;
-        before = plan_file_bytes(&p), seconds = compose_seconds(&p);
+        before = plan_file_bytes(&p), seconds = compose_seconds(&s.request.run, &p);
         plan_close(&p);
     }
     assert_true(before == 0 && seconds == hosted);

@@ -56,7 +56,7 @@ static void the_step_in_the_middle_is_shown(void **state) {
     (void)state;
     for (int64_t steps = 1; steps <= 9; steps++) {
         profile_result r;
-        if (profile_run(&s, &d, steps, NULL, &r) != STATUS_OK) fail_msg("%s", status_message());
+        if (profile_run(&s, &d, steps, true, NULL, &r) != STATUS_OK) fail_msg("%s", status_message());
         assert_int_equal(r.steps, steps);
         int64_t faster = 0, slower = 0, middle = (steps - 1) / 2;
         for (int64_t i = 0; i < steps; i++) {
@@ -75,7 +75,7 @@ static void without_a_thread_nothing_is_profiled(void **state) {
     (void)state;
     profile_result r;
     no_threads = true;
-    status result = profile_run(&s, &d, 3, NULL, &r);
+    status result = profile_run(&s, &d, 3, true, NULL, &r);
     no_threads = false;
     assert_int_equal(result, STATUS_FAILED);
     assert_non_null(strstr(status_message(), "cannot start data worker"));
@@ -99,7 +99,7 @@ static void without_its_weights_nothing_is_profiled(void **state) {
     profile_result r;
     setup other = s;
     other.weights = "nowhere";
-    assert_int_equal(profile_run(&other, &d, 3, NULL, &r), STATUS_INVALID);
+    assert_int_equal(profile_run(&other, &d, 3, true, NULL, &r), STATUS_INVALID);
     assert_non_null(strstr(status_message(), "nowhere"));
     assert_int_equal(r.steps, 0);
     profile_close(&r);

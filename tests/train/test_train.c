@@ -209,15 +209,16 @@ static void a_run_is_told_by_its_median(void **state) {
     (void)state;
     setup s = { .options = { .steps = 7, .batch = 3 } };
     s.request.run.context = 10;
+    train_observer watched = { 0 };
     double times[] = { 100, 100, 0.5, 9, 0.25, 2, 1 };
     train_result r = { .first = 2, .steps = 7 };
-    assert_int_equal(train_report_end(&s, NULL, times, 13, &r), STATUS_OK);
+    assert_int_equal(train_report_end(&watched, &s, NULL, times, 13, &r), STATUS_OK);
     near(r.seconds, 13, "the time of all steps");
     near(r.step_seconds, 1, "the median");
     near(r.tokens_per_second, 30, "tokens a second");
     assert_true(r.resident_peak_bytes > 1 << 20);
     train_result none = { .first = 2, .steps = 2 };
-    assert_int_equal(train_report_end(&s, NULL, times, 0, &none), STATUS_OK);
+    assert_int_equal(train_report_end(&watched, &s, NULL, times, 0, &none), STATUS_OK);
     near(none.step_seconds, 0, "the median of no steps");
 }
 

@@ -106,7 +106,7 @@ static void kinds_of_values_are_checked(void **state) {
         { "\"data\": {}", "\"data\": \"x\"", "'data'" },
         { "\"passes\": []", "\"passes\": {}", "'passes'" },
         { "\"micro_batch\": 2", "\"micro_batch\": 0", "'micro_batch'" },
-        { "\"format\": 1", "\"format\": 2", "format" },
+        { "\"format\": 1", "\"format\": 3", "format" },
         { "\"step\": 7", "\"step\": -1", "'step'" },
         { "\"step\": 7", "\"step\": 7, \"step\": 7", "a key twice" },
     };
@@ -114,6 +114,35 @@ static void kinds_of_values_are_checked(void **state) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         assert_int_equal(read_with(data, rows[i].was, rows[i].is), STATUS_INVALID);
         if (!strstr(status_message(), rows[i].says)) fail_msg("%s: %s", rows[i].is, status_message());
+    }
+}
+
+/* As ranks write them. A file that is not listed is missed, also the first one and the index. */
+static void files_of_several_ranks(void **state) {
+    (void)state;
+    static char data[BYTES];
+    trainer_state is = { .step = 7, .samples = 56, .micro_batch = 2 }, read;
+    is.model.files = 2, is.optimizer.files = SHARDS_MOST;
+    is.model.index = (io_sum){ 7, 70, false }, is.optimizer.index = (io_sum){ 8, 80, false };
+    for (int k = 0; k < SHARDS_MOST; k++) is.optimizer.sums[k] = (io_sum){ (uint64_t)k, 99, false };
+    for (int k = 0; k < 2; k++) is.model.sums[k] = (io_sum){ 10, (uint64_t)k, false };
+    assert_int_equal(trainer_state_write("state", &is), STATUS_OK);
+    assert_int_equal(trainer_state_read("state", &read), STATUS_OK);
+    assert_memory_equal(&is.model, &read.model, sizeof is.model);
+    assert_memory_equal(&is.optimizer, &read.optimizer, sizeof is.optimizer);
+    FILE *file = fopen("state", "rb");
+    data[fread(data, 1, sizeof data - 1, file)] = 0;
+    fclose(file);
+    assert_non_null(strstr(data, "\"format\": 2")); /* which earlier versions refuse by that */
+    static const char *const names[] = { "model-00001-of-00002.safetensors",
+                                         "model-00002-of-00002.safetensors", "model.safetensors.index.json" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char *at = strstr(data, names[i]);
+        assert_non_null(at);
+        *at = 'n';
+        assert_int_equal(read_text(data, &read), STATUS_INVALID);
+        *at = 'm';
+        assert_int_equal(read_text(data, &read), STATUS_OK);
     }
 }
 
@@ -130,8 +159,8 @@ static void fill(trainer_state *t) {
             t->passes[i].class = PASS_LOSSY, n++;
         }
     t->run.base = (io_sum){ 100, 11, false };
-    t->model = (io_sum){ 200, 22, false };
-    t->optimizer = (io_sum){ 300, 33, false };
+    t->model = (trainer_files){ .files = 1, .sums = { { 200, 22, false } } };
+    t->optimizer = (trainer_files){ .files = 1, .sums = { { 300, 33, false } } };
 }
 
 /* Which value may be anything: facts of a run are compared, and a fact that is absent or other is another
@@ -183,6 +212,7 @@ static void every_value_is_checked(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(the_sum_must_stand),
                                         cmocka_unit_test(kinds_of_values_are_checked),
+                                        cmocka_unit_test(files_of_several_ranks),
                                         cmocka_unit_test(every_value_is_checked) };
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);
 }

@@ -38,6 +38,7 @@ static status ask_snug(const estimate_question *e, const char *named, bool whole
     int64_t more = (int64_t)beside;
     if (kernels) /* its plans count what they reserve there */
         limit = o.run.memory, more = (int64_t)h->memory - (int64_t)limit;
+    if (e->o->run.memory && e->o->run.memory < limit) limit = e->o->run.memory;
     if (result == STATUS_OK) result = search(&s, limit, more, whole, a);
     setup_close(&s);
     return result;
@@ -69,19 +70,27 @@ status ask(const options *o, const char *named, bool whole, ask_answer *a) {
 }
 
 status ask_most(const options *o, framework_variable v, int64_t *most) {
-    enum { BATCHES = 1 << 16 };
+    enum { BATCHES = 1 << 16, RECORDED_LENGTHS = 1 << 20 };
     estimate_question e;
     options one = v == FRAMEWORK_GPUS ? ask_with(o, v, 1) : *o;
     *most = 0;
     status result = estimate_open(&one, o->subject, &e);
-    bool has = result == STATUS_OK &&
-               (e.framework ? e.framework->variable(&e.settings, v) != NULL : v != FRAMEWORK_GPUS);
+    bool has = result == STATUS_OK && (e.framework ? e.framework->variable(&e.settings, v) != NULL
+                                                   : v != FRAMEWORK_GPUS || o->run.unit);
     if (has)
         *most = v == FRAMEWORK_BATCH  ? BATCHES
                 : v == FRAMEWORK_GPUS ? CHOOSE_MOST_DEVICES
+                : e.subject.recorded  ? RECORDED_LENGTHS
                                       : families_context(&e.config);
     estimate_close(&e);
     return result;
+}
+
+/* Ranks have as many units each. */
+static void count_ranks(const options *o, device_counts *out) {
+    int64_t units = o->run.unit ? o->run.batch / o->run.unit : 1;
+    for (int64_t ranks = 2; ranks <= units && out->count < CHOOSE_MOST_DEVICES; ranks++)
+        if (units % ranks == 0) out->of[out->count++] = ranks;
 }
 
 status ask_counts(const options *o, device_counts *out) {
@@ -89,6 +98,7 @@ status ask_counts(const options *o, device_counts *out) {
     options with = ask_with(o, FRAMEWORK_GPUS, 1);
     *out = (device_counts){ .of = { 1 }, .count = 1 };
     status result = estimate_open(&with, o->subject, &e);
+    if (result == STATUS_OK && !e.framework) count_ranks(o, out);
     bool several = result == STATUS_OK && e.framework && e.framework->variable(&e.settings, FRAMEWORK_GPUS);
     for (int64_t gpus = 2; several && gpus <= CHOOSE_MOST_DEVICES; gpus++) {
         with = ask_with(o, FRAMEWORK_GPUS, gpus);
@@ -108,6 +118,11 @@ options ask_with(const options *o, framework_variable v, int64_t value) {
         break;
     case FRAMEWORK_CONTEXT: with.run.context = value; break;
     case FRAMEWORK_GPUS:
+        if (o->estimate.framework == FRAMEWORK_SNUG) {
+            with.run.ranks = value;
+            if (with.run.of_host > value) with.run.of_host = value;
+            break;
+        }
         with.estimate.gpus = value;
         if (value == 1 && !o->estimate.host_keeps) with.estimate.shard = TORCH_ALONE;
         if (value > 1 && o->estimate.shard == TORCH_ALONE) with.estimate.shard = TORCH_FSDP;

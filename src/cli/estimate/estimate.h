@@ -7,6 +7,7 @@ typedef struct {
     const options *o;
     const char *hub; /* the model's name on the hub, where it was named so; else NULL */
     model_config config;
+    recording recorded; /* a step; then config says nothing */
     model model;
     hardware hardware;
     framework_subject subject;
@@ -27,6 +28,10 @@ status estimate_settle(estimate_question *e, const options *o);
 void estimate_settle_torch(estimate_question *e);
 void estimate_settle_vllm(estimate_question *e);
 void estimate_settle_llama_cpp(estimate_question *e);
+status estimate_settle_recorded(estimate_question *e); /* STATUS_INVALID: what can't be asked of one */
+
+/* --recipe: the program that records a step. */
+status estimate_recipe(const options *o, cli_streams *streams);
 
 /* --solve and --fit: how much at most, how few at least, on what. STATUS_NO_FIT: nothing fits, which is said.
  */

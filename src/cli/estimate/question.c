@@ -1,5 +1,6 @@
 /* What is asked: model, device, framework. */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -64,6 +65,15 @@ static status open_model(estimate_question *e, const char *name) {
     return STATUS_OK;
 }
 
+static status open_recording(estimate_question *e, const char *path) {
+    TRY(recording_read(path, &e->recorded));
+    e->subject.recorded = &e->recorded;
+    e->framework = &framework_recorded;
+    e->model = (model){ .family = "recorded", .context = e->recorded.programs[0].lengths.of[0] };
+    snprintf(e->model.name, sizeof e->model.name, "%s", e->recorded.model);
+    return STATUS_OK;
+}
+
 static void (*const settle[FRAMEWORKS])(estimate_question *e) = {
     [FRAMEWORK_HF] = estimate_settle_torch,     [FRAMEWORK_PYTORCH] = estimate_settle_torch,
     [FRAMEWORK_VLLM] = estimate_settle_vllm,    [FRAMEWORK_LLAMA_CPP] = estimate_settle_llama_cpp,
@@ -86,19 +96,29 @@ static status check_countable(estimate_question *e) {
 
 status estimate_settle(estimate_question *e, const options *o) {
     e->o = o;
-    settle[o->estimate.framework](e);
-    TRY(check_countable(e));
+    if (e->subject.recorded) {
+        TRY(estimate_settle_recorded(e));
+    } else {
+        settle[o->estimate.framework](e);
+        TRY(check_countable(e));
+    }
     return e->framework->check(&e->subject, &e->settings);
 }
 
 status estimate_open(const options *o, const char *model_name, estimate_question *e) {
     const char *name = o->estimate.device;
     *e = (estimate_question){ .o = o, .framework = framework_of(o->estimate.framework) };
-    e->subject = (framework_subject){ &e->model, &e->config, &e->hardware };
+    e->subject = (framework_subject){ .model = &e->model, .config = &e->config, .hardware = &e->hardware };
     if (name && strcmp(name, "cpu") != 0) TRY(hardware_find(name, &e->hardware));
     e->hardware.overhead = o->estimate.overhead;
-    TRY(open_model(e, model_name));
+    if (recording_is(model_name))
+        TRY(open_recording(e, model_name));
+    else
+        TRY(open_model(e, model_name));
     return e->framework ? estimate_settle(e, o) : STATUS_OK;
 }
 
-void estimate_close(estimate_question *e) { text_close(&e->notes); }
+void estimate_close(estimate_question *e) {
+    text_close(&e->notes);
+    recording_close(&e->recorded);
+}

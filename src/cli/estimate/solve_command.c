@@ -35,6 +35,8 @@ typedef struct {
     uint32_t device_count;
 } solving;
 
+static bool is_snug(const options *o) { return o->estimate.framework == FRAMEWORK_SNUG; }
+
 static const char *framework_title(const options *o) {
     const framework *f = framework_of(o->estimate.framework);
     return f ? f->title : "snug";
@@ -78,6 +80,17 @@ static status answer_with(const options *o, framework_variable v, int64_t value,
     return ask(&with, NULL, true, a);
 }
 
+/* Of snug's own ranks bytes need not grow fewer: what moves between them takes memory as well. */
+static status least_ranks(turning *t, int64_t *place) {
+    bool fits = false;
+    for (*place = 1; *place <= t->counts->count; ++*place) {
+        TRY(fits_with(t, *place, &fits));
+        if (fits) return STATUS_OK;
+    }
+    *place = 0;
+    return STATUS_OK;
+}
+
 /* Bytes of a device grow fewer with each number of them that can be, and between those there is no answer. */
 static status solve_gpus(solving *s) {
     solution *f = &s->found;
@@ -85,7 +98,7 @@ static status solve_gpus(solving *s) {
     turning t = { s->o, FRAMEWORK_GPUS, &counts };
     int64_t place;
     TRY(ask_counts(s->o, &counts));
-    TRY(solve_least(counts.count, fits_with, &t, &place));
+    TRY(is_snug(s->o) ? least_ranks(&t, &place) : solve_least(counts.count, fits_with, &t, &place));
     f->value = value_at(&t, place);
     TRY(answer_with(s->o, FRAMEWORK_GPUS, value_at(&t, place ? place : counts.count), &f->with));
     bool torch = s->o->estimate.framework <= FRAMEWORK_PYTORCH;
@@ -98,8 +111,11 @@ static status solve_number(solving *s, framework_variable v) {
     static const char *const names[] = { "batch", "context", "gpus" };
     turning t = { s->o, v, NULL };
     solution *f = &s->found;
-    TRY(need_device(s->o));
+    bool ranks = v == FRAMEWORK_GPUS && is_snug(s->o); /* of processors: those that are here */
+    if (!ranks) TRY(need_device(s->o));
     TRY(ask_most(s->o, v, &f->most));
+    if (!f->most && ranks)
+        return status_set(STATUS_INVALID, "--solve gpus: ranks divide a batch's units; say --unit N");
     if (!f->most)
         return status_set(STATUS_INVALID, "--solve %s: %s has no such setting", names[v],
                           framework_title(s->o));
@@ -163,7 +179,7 @@ static status solve_model(solving *s) {
     enum { MOST = 256 };
     const published_model *of[MOST];
     uint32_t count = 0;
-    bool here = s->o->estimate.framework == FRAMEWORK_SNUG && !s->o->estimate.device;
+    bool here = is_snug(s->o) && !s->o->estimate.device;
     if (!here) TRY(need_device(s->o));
     for (const published_model *p = published_models; p->name && count < MOST; p++)
         if (is_of_family(p, s->o->estimate.family)) of[count++] = p;
@@ -230,8 +246,10 @@ static bool serves(const options *o) {
     return o->estimate.framework == FRAMEWORK_VLLM || o->estimate.framework == FRAMEWORK_LLAMA_CPP;
 }
 
-static const char *device_of(const solution *f) {
-    return f->with.hardware.memory ? f->with.hardware.name : "this machine";
+static const char *device_of(const solving *s) {
+    const solution *f = &s->found;
+    if (f->with.hardware.memory) return f->with.hardware.name;
+    return s->o->run.memory ? "--memory" : "this machine";
 }
 
 static const char *what_of(const options *o) {
@@ -247,7 +265,8 @@ static const char *what_of(const options *o) {
 static void say_value(const solving *s, text *t) {
     const solution *f = &s->found;
     char takes[128], more[128];
-    text_add(t, ": %s that fits is ", what_of(s->o));
+    bool ranks = s->o->estimate.solve == SOLVE_GPUS && is_snug(s->o);
+    text_add(t, ": %s that fits is ", ranks ? "the least number of ranks" : what_of(s->o));
     if (f->name)
         text_add(t, "%s; it takes %s", f->name, bytes_text(&f->with.bytes, takes));
     else
@@ -266,7 +285,7 @@ static void say_value(const solving *s, text *t) {
 /* Nothing fits: what was tried at the end, and what it takes. */
 static void say_none(const solving *s, text *t) {
     const solution *f = &s->found;
-    const char *name = f->with.model, *gpu = device_of(f);
+    const char *name = f->with.model, *gpu = device_of(s);
     char takes[128];
     bytes_text(&f->with.bytes, takes);
     switch (s->o->estimate.solve) {
@@ -282,6 +301,11 @@ static void say_none(const solving *s, text *t) {
                  s->o->estimate.family ? "model of that family" : "decoder", gpu, name, takes);
         break;
     case SOLVE_GPUS:
+        if (is_snug(s->o)) {
+            text_add(t, "on no number of ranks %s fits: of the most that divide its units each takes %s",
+                     name, takes);
+            break;
+        }
         text_add(t, "no number of %s holds %s: of the most that can be asked for each takes %s", gpu, name,
                  takes);
         break;
@@ -431,7 +455,7 @@ status estimate_solve(const options *o, cli_streams *streams) {
     if (o->estimate.family && o->estimate.solve != SOLVE_FITS && o->estimate.solve != SOLVE_MODEL)
         return status_set(STATUS_INVALID, "--fit %.40s asks for the largest model; leave --solve out",
                           o->estimate.family);
-    bool here = with.estimate.framework == FRAMEWORK_SNUG && !with.estimate.device;
+    bool here = is_snug(&with) && !with.estimate.device && !with.run.memory;
     if (here && with.estimate.solve != SOLVE_MEMORY) with.run.memory_auto = true;
     if (!o->subject && with.estimate.solve != SOLVE_MODEL)
         return status_set(STATUS_INVALID, "no model named; say snug estimate MODEL");

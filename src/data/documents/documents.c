@@ -199,6 +199,14 @@ status documents_open(const document_options *o, void *room, uint64_t bytes, doc
     return result;
 }
 
+status documents_classes(const document_options *o, uint32_t column, document_class *each, void *context) {
+    documents d;
+    status result = decide(&d, o);
+    if (result == STATUS_OK && d.reader->classes) result = d.reader->classes(&d, column, each, context);
+    close_file(&d);
+    return result;
+}
+
 void documents_close(documents *d) {
     if (d) close_file(d);
 }
@@ -316,11 +324,16 @@ static status check(documents *d, document_piece *p, bool *given) {
     return STATUS_OK;
 }
 
+/* These are looked at by nobody. */
+static bool is_bytes(const documents *d) {
+    return d->options.bytes >> d->raw.column & 1 && d->raw.member && strcmp(d->raw.member, "bytes") == 0;
+}
+
 static status next_piece(documents *d, document_piece *p) {
     for (bool given = false; !given;) {
         if (!d->pending) {
             TRY(d->reader->next(d, &d->raw));
-            d->pending = d->raw.event == DOCUMENT_STRING;
+            d->pending = d->raw.event == DOCUMENT_STRING && !is_bytes(d);
             if (!d->pending) {
                 *p = d->raw;
                 return STATUS_OK;
@@ -341,6 +354,10 @@ status documents_next(documents *d, document_piece *p) {
     }
     return result;
 }
+
+parquet_cell documents_cell(const documents *d) { return d->cell; }
+
+const data_file *documents_file(const documents *d) { return &d->file; }
 
 document_place documents_place(const documents *d) { return d->place; }
 

@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "base/status.h"
+#include "data/documents/parquet_cells.h"
 #include "data/documents/room.h"
 #include "data/formats/format.h"
 
@@ -60,7 +61,15 @@ typedef struct {
     document_packing packing;
     const document_column *columns; /* of text one string, whatever its name */
     uint32_t column_count;
-    uint32_t plain; /* of JSON, a bit for each column: a number, true or false is taken as its letters */
+    uint32_t plain; /* of JSON and Parquet, a bit for each column: a number, true or false is its letters */
+    /* Of Parquet, a bit for each column: a whole number to which the file gives the name of a class (as
+     * Hugging Face's datasets do) is taken as that name. Of `plain` ones. */
+    uint32_t classes;
+    /* Of Parquet, a bit for each column that is no list: bytes as they stand, or a struct of such by the name
+     * `bytes` and a string `path`, as Hugging Face's datasets write what they took from files. Its strings
+     * say by their `member` which of the two they are: a column of strings is paths. What is null of a record
+     * is not there, so there may be none, one or both. Bytes come in one piece, if it may be as large. */
+    uint32_t bytes;
     /* Of JSON, a bit for each column: what is no string in it comes as the text of its JSON, and says so. Of
      * a list this holds for members of its structs, null too; without it one that is null is not there. */
     uint32_t json;
@@ -96,7 +105,7 @@ typedef struct {
     document_event event;
     uint32_t column;    /* of the options' */
     uint32_t item;      /* of a list, from 0 */
-    const char *member; /* of a list: the name in the struct; else NULL */
+    const char *member; /* of a list, or of `bytes`: the name in the struct; else NULL */
     const char *bytes;  /* no zero behind them; they may hold zeros */
     uint32_t count;
     bool json; /* of the text of a value that was no string: only its brackets are known to agree */
@@ -115,10 +124,19 @@ void documents_close(documents *d); /* fine on NULL */
 
 status documents_next(documents *d, document_piece *p);
 
+/* Where the last string stands whose member was "bytes", for reading it again. */
+parquet_cell documents_cell(const documents *d);
+const data_file *documents_file(const documents *d);
+
 /* Of the record that is being read, or that documents_next begins. */
 document_place documents_place(const documents *d);
 /* Goes on at a record, whose place this file gave. Of what is packed all before it is unpacked again. */
 status documents_seek(documents *d, document_place place);
+
+/* Tells the names of a column's classes, in the order of their numbers, where the file has some; see
+ * document_options.classes. */
+typedef status document_class(void *context, const char *name, uint64_t bytes);
+status documents_classes(const document_options *o, uint32_t column, document_class *each, void *context);
 
 /* "auto", "text", "json", "csv", "parquet"; `name` is the option, for the sentence. */
 status document_format_parse(const char *word, const char *name, document_format *format);

@@ -73,12 +73,14 @@ bool parquet_hybrid_next(parquet_hybrid *h, uint32_t *value) {
 
 static int64_t unzigzag(uint64_t raw) { return (int64_t)(raw >> 1) ^ -(int64_t)(raw & 1); }
 
-bool parquet_delta_of(parquet_delta *d, const unsigned char *at, const unsigned char *end, int64_t most) {
+bool parquet_delta_of(parquet_delta *d, const unsigned char *at, const unsigned char *end, int64_t most,
+                      uint64_t values) {
     uint64_t block, miniblocks, first;
     *d = (parquet_delta){ .at = at, .end = end, .most = most };
     if (!read_varint(&d->at, end, &block) || !read_varint(&d->at, end, &miniblocks) ||
         !read_varint(&d->at, end, &d->total) || !read_varint(&d->at, end, &first))
         return false;
+    if (d->total > values) return false; /* numbers of no bits take no room: their count has no other bound */
     if (block == 0 || block > 1 << 24 || miniblocks == 0 || block % miniblocks || block / miniblocks % 8)
         return false;
     d->miniblocks = (uint32_t)miniblocks;
@@ -108,18 +110,35 @@ static bool begin_miniblock(parquet_delta *d) {
     return true;
 }
 
-bool parquet_delta_next(parquet_delta *d, uint32_t *value) {
+bool parquet_delta_whole(parquet_delta *d, int64_t *value) {
     if (d->given == d->total) return false;
     if (d->given) {
         if (d->in == d->in_each && !begin_miniblock(d)) return false;
         uint32_t width = d->widths[d->miniblock];
         uint64_t step = bits_at(d->packed, (uint64_t)d->in * width, width);
         d->in++;
-        /* Modulo 2^64, as writers of 32 and of 64 bits have it; what is out of range shows below. */
+        /* Modulo 2^64, as writers of 32 and of 64 bits have it. */
         d->value = (int64_t)((uint64_t)d->value + (uint64_t)d->least_step + step);
     }
     d->given++;
-    if (d->value < 0 || d->value > d->most) return false;
-    *value = (uint32_t)d->value;
+    *value = d->value;
+    return true;
+}
+
+bool parquet_delta_next(parquet_delta *d, uint32_t *value) {
+    int64_t whole;
+    if (!parquet_delta_whole(d, &whole) || whole < 0 || whole > d->most) return false;
+    *value = (uint32_t)whole;
+    return true;
+}
+
+bool parquet_delta_pass(parquet_delta d, const unsigned char **end, uint64_t *sum) {
+    uint32_t value;
+    *sum = 0;
+    while (d.given < d.total) {
+        if (!parquet_delta_next(&d, &value)) return false;
+        *sum += value;
+    }
+    *end = d.at;
     return true;
 }

@@ -24,7 +24,7 @@ bool parquet_hybrid_next(parquet_hybrid *h, uint32_t *value);
 /* Bits that a number up to `largest` takes. */
 uint32_t parquet_width(uint32_t largest);
 
-/* DELTA_BINARY_PACKED, of numbers in [0, most]. */
+/* DELTA_BINARY_PACKED, of numbers in [0, most]. Of more than `values` numbers there is none. */
 typedef struct {
     const unsigned char *at, *end; /* at: behind the part that is read */
     const unsigned char *widths;   /* of the block's miniblocks */
@@ -35,5 +35,10 @@ typedef struct {
     int64_t least_step, value, most;
 } parquet_delta;
 
-bool parquet_delta_of(parquet_delta *d, const unsigned char *at, const unsigned char *end, int64_t most);
+bool parquet_delta_of(parquet_delta *d, const unsigned char *at, const unsigned char *end, int64_t most,
+                      uint64_t values);
 bool parquet_delta_next(parquet_delta *d, uint32_t *value);
+/* The same of any numbers: of a column of 32 bits the lowest 32 are it. */
+bool parquet_delta_whole(parquet_delta *d, int64_t *value);
+/* Where the part ends, and the sum of the numbers that it has not given yet. */
+bool parquet_delta_pass(parquet_delta d, const unsigned char **end, uint64_t *sum);

@@ -9,8 +9,16 @@
 
 enum { MAGIC = 4, TAIL = 8 };
 enum { REQUIRED = 0, OPTIONAL = 1, REPEATED = 2, NO_REPETITION = -1 };
-enum { BYTE_ARRAY = 6, NO_TYPE = -1 };
-enum { CONVERTED_LIST = 3, CONVERTED_DECIMAL = 5 };
+enum { BOOLEAN = 0, INT32 = 1, INT64 = 2, FLOAT = 4, DOUBLE = 5, BYTE_ARRAY = 6, NO_TYPE = -1 };
+enum {
+    CONVERTED_TEXT = 0,
+    CONVERTED_LIST = 3,
+    CONVERTED_DECIMAL = 5,
+    CONVERTED_U8 = 11,
+    CONVERTED_U64 = 14,
+    CONVERTED_I8 = 15
+};
+enum { CONVERTED_I64 = 18 };
 
 static status wrong(const parquet_file *p, const char *why) { return thrift_wrong(&p->reading, why); }
 
@@ -36,6 +44,31 @@ static status find_footer(parquet_file *p, const data_file *f) {
     return STATUS_OK;
 }
 
+/* Of the texts that are kept beside the columns, by a name each, that of Hugging Face's datasets. */
+static status find_classes(parquet_file *p, const thrift_field *field) {
+    thrift *t = &p->reading;
+    uint32_t count;
+    TRY(thrift_list(t, field, THRIFT_STRUCT, &count));
+    while (count-- > 0) {
+        thrift_field f = { 0 };
+        uint64_t start = 0, end = 0;
+        char key[16] = "";
+        for (;;) {
+            TRY(thrift_next(t, &f));
+            if (f.type == THRIFT_STOP) break;
+            bool cut;
+            if (f.id == 1)
+                TRY(thrift_text(t, &f, key, sizeof key, &cut));
+            else if (f.id == 2)
+                TRY(thrift_place_of_text(t, &f, &start, &end));
+            else
+                TRY(thrift_skip(t, &f));
+        }
+        if (strcmp(key, "huggingface") == 0) p->classes = start, p->classes_end = end;
+    }
+    return STATUS_OK;
+}
+
 /* Notes where the schema and the row groups are described; both are there once. */
 static status find_parts(parquet_file *p, const data_file *file, uint64_t *schema, uint32_t *elements) {
     thrift *t = &p->reading;
@@ -47,6 +80,10 @@ static status find_parts(parquet_file *p, const data_file *file, uint64_t *schem
         uint32_t count;
         uint64_t from = thrift_place(t);
         if (f.id == 8) return status_set(STATUS_INVALID, "%s is encrypted; decrypt it first", file->path);
+        if (f.id == 5 && p->of->options.classes) {
+            TRY(find_classes(p, &f));
+            continue;
+        }
         if (f.id == 2 || f.id == 4) {
             TRY(thrift_list(t, &f, THRIFT_STRUCT, &count));
             if (f.id == 2) *schema = thrift_place(t), *elements = count;
@@ -63,11 +100,30 @@ static status find_parts(parquet_file *p, const data_file *file, uint64_t *schem
 
 typedef struct {
     int64_t type, repetition, children, converted;
-    bool is_list;
+    bool is_list, is_text;
     char name[DOCUMENT_NAME];
 } element;
 
-/* LogicalType is a union: the field that is there says which; a LIST is its third. */
+/* { 1: bits, 2: is it signed } */
+static status read_integer(parquet_file *p, const thrift_field *field, element *e) {
+    thrift_field f = { 0 };
+    bool is_signed = true;
+    if (field->type != THRIFT_STRUCT) return wrong(p, "a logical type is no struct");
+    for (;;) {
+        TRY(thrift_next(&p->reading, &f));
+        if (f.type == THRIFT_STOP) break;
+        if (f.id == 2)
+            TRY(thrift_bool(&p->reading, &f, &is_signed));
+        else
+            TRY(thrift_skip(&p->reading, &f));
+    }
+    e->converted = is_signed ? CONVERTED_I64 : CONVERTED_U64;
+    return STATUS_OK;
+}
+
+/* LogicalType is a union: the field that is there says which; a STRING is its first, a LIST its third, an
+ * INTEGER its tenth. What is written as a number and is none (DECIMAL, DATE, TIME, TIMESTAMP) is told as the
+ * first of these. */
 static status read_logical(parquet_file *p, const thrift_field *field, element *e) {
     thrift_field f = { 0 };
     if (field->type != THRIFT_STRUCT) return wrong(p, "a logical type is no struct");
@@ -75,8 +131,12 @@ static status read_logical(parquet_file *p, const thrift_field *field, element *
         TRY(thrift_next(&p->reading, &f));
         if (f.type == THRIFT_STOP) return STATUS_OK;
         e->is_list = e->is_list || f.id == 3;
-        if (f.id == 5) e->converted = CONVERTED_DECIMAL;
-        TRY(thrift_skip(&p->reading, &f));
+        e->is_text = e->is_text || f.id == 1;
+        if (f.id >= 5 && f.id <= 8) e->converted = CONVERTED_DECIMAL;
+        if (f.id == 10)
+            TRY(read_integer(p, &f, e));
+        else
+            TRY(thrift_skip(&p->reading, &f));
     }
 }
 
@@ -88,7 +148,10 @@ static status read_element(parquet_file *p, element *e) {
     for (;;) {
         TRY(thrift_next(t, &f));
         switch (f.type == THRIFT_STOP ? 0 : f.id) {
-        case 0: e->is_list = e->is_list || e->converted == CONVERTED_LIST; return STATUS_OK;
+        case 0:
+            e->is_list = e->is_list || e->converted == CONVERTED_LIST;
+            e->is_text = e->is_text || e->converted == CONVERTED_TEXT;
+            return STATUS_OK;
         case 1: TRY(thrift_whole(t, &f, 0, 7, &e->type)); break;
         case 3: TRY(thrift_whole(t, &f, 0, 2, &e->repetition)); break;
         case 4: /* what is cut is longer than any name that can be asked for, and stays different from it */
@@ -144,6 +207,22 @@ static bool is_string(const element *e) {
            e->converted != CONVERTED_DECIMAL;
 }
 
+/* Days, times and sums of money are written as numbers too, and say so. */
+static bool is_number(const element *e, parquet_kind *kind) {
+    bool is_unsigned = e->converted >= CONVERTED_U8 && e->converted <= CONVERTED_U64;
+    if (e->children || e->repetition == REPEATED) return false;
+    if (e->converted >= 0 && !is_unsigned && (e->converted < CONVERTED_I8 || e->converted > CONVERTED_I64))
+        return false;
+    switch (e->type) {
+    case BOOLEAN: *kind = PARQUET_BOOL; return true;
+    case INT32: *kind = is_unsigned ? PARQUET_U32 : PARQUET_I32; return true;
+    case INT64: *kind = is_unsigned ? PARQUET_U64 : PARQUET_I64; return true;
+    case FLOAT: *kind = PARQUET_F32; return true;
+    case DOUBLE: *kind = PARQUET_F64; return true;
+    default: return false;
+    }
+}
+
 static status add_leaf(parquet_file *p, const parquet_column *leaf) {
     if (p->leaf_count == PARQUET_LEAVES)
         return status_set(STATUS_INVALID, "%s: more than %d columns of strings are wanted at once",
@@ -153,15 +232,52 @@ static status add_leaf(parquet_file *p, const parquet_column *leaf) {
 }
 
 static status add_string(parquet_file *p, walk *w, const element *e, uint32_t column) {
-    if (!is_string(e)) {
+    bool plain = p->of->options.plain >> column & 1, json = p->of->options.json >> column & 1;
+    parquet_kind kind = PARQUET_STRING;
+    if (!is_string(e) && !(plain && is_number(e, &kind))) {
         TRY(skip_below(p, w, e));
-        bool json = p->of->options.json >> column & 1;
         return not_so(p, column, NULL,
-                      json ? "holds no strings; write it as JSON in strings" : "holds no strings");
+                      json    ? "holds no strings; write it as JSON in strings"
+                      : plain ? "holds neither strings nor numbers"
+                              : "holds no strings");
     }
     return add_leaf(p, &(parquet_column){ .number = w->leaf - 1,
                                           .column = column,
+                                          .kind = kind,
                                           .value_level = e->repetition == OPTIONAL });
+}
+
+/* What was taken from files: `bytes`, `path`, or a struct of one or both of them. */
+static status add_file(parquet_file *p, walk *w, const element *e, uint32_t column) {
+    uint32_t own_level = e->repetition == OPTIONAL;
+    bool seen[2] = { false };
+    parquet_column leaf = { .number = w->leaf - 1, .column = column, .value_level = own_level };
+    if (is_string(e)) {
+        strcpy(leaf.member, e->is_text ? "path" : "bytes");
+        return add_leaf(p, &leaf);
+    }
+    if (!e->children || e->is_list || e->repetition == REPEATED) {
+        TRY(skip_below(p, w, e));
+        return not_so(p, column, NULL, "holds neither bytes nor paths");
+    }
+    for (int64_t i = 0; i < e->children; i++) {
+        element inner;
+        TRY(next_element(p, w, &inner));
+        bool is_bytes = strcmp(inner.name, "bytes") == 0;
+        if (!is_bytes && strcmp(inner.name, "path") != 0) {
+            TRY(skip_below(p, w, &inner));
+            continue;
+        }
+        if (!is_string(&inner)) return not_so(p, column, inner.name, "holds neither bytes nor a string");
+        leaf.number = w->leaf - 1;
+        leaf.value_level = own_level + (inner.repetition == OPTIONAL);
+        strcpy(leaf.member, is_bytes ? "bytes" : "path");
+        if (seen[is_bytes]) return not_so(p, column, leaf.member, "is there twice");
+        seen[is_bytes] = true;
+        TRY(add_leaf(p, &leaf));
+    }
+    return seen[0] || seen[1] ? STATUS_OK
+                              : not_so(p, column, NULL, "is a struct with neither bytes nor path in it");
 }
 
 /* The members of a struct in a list; `list` has the levels so far. */
@@ -240,7 +356,10 @@ static status read_schema(parquet_file *p, const data_file *file, uint64_t at, u
         }
         if (seen >> column & 1) return not_so(p, (uint32_t)column, NULL, "is there twice");
         seen |= 1u << column;
-        TRY(is_list ? add_list(p, &w, &e, (uint32_t)column) : add_string(p, &w, &e, (uint32_t)column));
+        if (!is_list && p->of->options.bytes >> column & 1)
+            TRY(add_file(p, &w, &e, (uint32_t)column));
+        else
+            TRY(is_list ? add_list(p, &w, &e, (uint32_t)column) : add_string(p, &w, &e, (uint32_t)column));
     }
     if (w.left) return wrong(p, "the schema has more columns than it says");
     for (uint32_t c = 0; c < p->of->options.column_count; c++)
@@ -255,6 +374,7 @@ status parquet_file_open(parquet_file *p, const documents *d) {
     p->of = d;
     p->leaf_count = 0;
     p->first_group = 0;
+    p->classes = p->classes_end = 0;
     TRY(find_footer(p, &d->file));
     TRY(find_parts(p, &d->file, &schema, &elements));
     return read_schema(p, &d->file, schema, elements);
@@ -285,12 +405,16 @@ static status read_chunk_facts(parquet_file *p, chunk_facts *c) {
 }
 
 /* The pages begin with the dictionary's, where there is one. Without values none is looked at. */
-static status set_chunk(parquet_file *p, const chunk_facts *c, parquet_chunk *chunk) {
+static status set_chunk(parquet_file *p, const chunk_facts *c, parquet_kind kind, parquet_chunk *chunk) {
+    static const int64_t types[] = {
+        [PARQUET_STRING] = BYTE_ARRAY, [PARQUET_BOOL] = BOOLEAN, [PARQUET_I32] = INT32, [PARQUET_U32] = INT32,
+        [PARQUET_I64] = INT64,         [PARQUET_U64] = INT64,    [PARQUET_F32] = FLOAT, [PARQUET_F64] = DOUBLE
+    };
     static const char *const names[PARQUET_CODECS] = {
         [3] = "LZO", [4] = "Brotli", [5] = "LZ4", [7] = "LZ4"
     };
     uint64_t start = (uint64_t)c->data, bytes = c->values ? (uint64_t)c->packed : 0;
-    if (c->type != BYTE_ARRAY) return wrong(p, "a column has another type than its schema says");
+    if (c->type != types[kind]) return wrong(p, "a column has another type than its schema says");
     if (c->dictionary > 0 && c->dictionary < c->data) start = (uint64_t)c->dictionary;
     if (c->packed < 0 || c->values < 0 || (c->data <= 0 && c->values))
         return wrong(p, "a column does not say where it is");
@@ -308,7 +432,7 @@ static status set_chunk(parquet_file *p, const chunk_facts *c, parquet_chunk *ch
     return STATUS_OK;
 }
 
-static status read_chunk(parquet_file *p, parquet_chunk *chunk) {
+static status read_chunk(parquet_file *p, parquet_kind kind, parquet_chunk *chunk) {
     thrift *t = &p->reading;
     thrift_field f = { 0 };
     chunk_facts c = { .type = -1, .codec = -1, .values = -1, .packed = -1 };
@@ -325,7 +449,7 @@ static status read_chunk(parquet_file *p, parquet_chunk *chunk) {
         else
             TRY(thrift_skip(t, &f));
     }
-    return set_chunk(p, &c, chunk);
+    return set_chunk(p, &c, kind, chunk);
 }
 
 static status read_chunks(parquet_file *p, const thrift_field *field, parquet_chunk chunks[PARQUET_LEAVES]) {
@@ -337,7 +461,7 @@ static status read_chunks(parquet_file *p, const thrift_field *field, parquet_ch
         uint32_t leaf = 0;
         while (leaf < p->leaf_count && p->leaves[leaf].number != i) leaf++;
         if (leaf < p->leaf_count)
-            TRY(read_chunk(p, &chunks[leaf]));
+            TRY(read_chunk(p, p->leaves[leaf].kind, &chunks[leaf]));
         else
             TRY(thrift_skip(&p->reading, &structure));
     }

@@ -18,17 +18,30 @@ typedef enum {
     PARQUET_CODECS = 8
 } parquet_codec;
 
-/* A column of strings that is wanted, alone or in a list of structs. The levels at which something is there:
- * of a string alone `value_level` only. */
+/* What a leaf's values are; numbers come as letters. */
+typedef enum {
+    PARQUET_STRING,
+    PARQUET_BOOL,
+    PARQUET_I32,
+    PARQUET_I64,
+    PARQUET_U32,
+    PARQUET_U64,
+    PARQUET_F32,
+    PARQUET_F64
+} parquet_kind;
+
+/* A column of strings or numbers that is wanted, alone or in a list of structs. The levels at which something
+ * is there: of a string alone `value_level` only. */
 typedef struct {
     uint32_t number; /* among all leaves of the file, in the order of the schema */
     uint32_t column; /* of the options' */
+    parquet_kind kind;
     bool is_list;
-    uint32_t list_level;   /* the list is no null */
-    uint32_t item_level;   /* it has an item */
-    uint32_t struct_level; /* which is no null */
-    uint32_t value_level;  /* and has the string: the largest definition level */
-    char member[DOCUMENT_NAME];
+    uint32_t list_level;        /* the list is no null */
+    uint32_t item_level;        /* it has an item */
+    uint32_t struct_level;      /* which is no null */
+    uint32_t value_level;       /* and has the string: the largest definition level */
+    char member[DOCUMENT_NAME]; /* of a list's structs, or of document_options.bytes; else empty */
 } parquet_column;
 
 /* Where a leaf lies in a row group. */
@@ -46,7 +59,8 @@ typedef struct {
     uint64_t footer, footer_end; /* offsets in the file */
     uint64_t first_group;        /* offset of the first row group's description */
     uint32_t group_count;
-    thrift reading; /* one at a time */
+    uint64_t classes, classes_end; /* offsets of JSON that names classes; 0: there is none */
+    thrift reading;                /* one at a time */
 } parquet_file;
 
 /* Reads the footer. STATUS_INVALID where it is damaged, encrypted, or has not the columns that are wanted. */

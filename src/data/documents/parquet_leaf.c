@@ -6,18 +6,28 @@
 #include "base/utf8.h"
 
 enum { DATA_PAGE = 0, INDEX_PAGE = 1, DICTIONARY_PAGE = 2, DATA_PAGE_V2 = 3 };
-enum { PLAIN = 0, PLAIN_DICTIONARY = 2, RLE = 3, DELTA_LENGTHS = 6, DELTA_STRINGS = 7, RLE_DICTIONARY = 8 };
+enum {
+    PLAIN = 0,
+    PLAIN_DICTIONARY = 2,
+    RLE = 3,
+    DELTA_NUMBERS = 5,
+    DELTA_LENGTHS = 6,
+    DELTA_STRINGS = 7,
+    RLE_DICTIONARY = 8
+};
 
 static const unpacker *const unpackers[PARQUET_CODECS] = {
     [PARQUET_SNAPPY] = &unpack_snappy, [PARQUET_GZIP] = &unpack_gzip, [PARQUET_ZSTD] = &unpack_zstd
 };
+
+const unpacker *parquet_unpacker(parquet_codec codec) { return unpackers[codec]; }
 
 status parquet_leaf_wrong(const parquet_leaf *l, const char *why) {
     char name[UTF8_QUOTE_BYTES], member[UTF8_QUOTE_BYTES];
     return status_set(
         STATUS_INVALID, "%s, row group %" PRIu64 ", column %s%s%s, page at byte %" PRIu64 ": %s",
         l->of->file.path, l->group, utf8_quote(l->of->options.columns[l->column->column].name, name),
-        l->column->is_list ? "." : "", utf8_quote(l->column->member, member), l->page_at, why);
+        l->column->member[0] ? "." : "", utf8_quote(l->column->member, member), l->page_at, why);
 }
 
 /* ---- headers of pages ---- */
@@ -160,21 +170,37 @@ static uint32_t length_at(const unsigned char *b) {
     return b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
 }
 
+/* What of a page is unpacked as one. */
+static parquet_cell_page part_of(const parquet_leaf *l, const page_header *h) {
+    uint64_t levels = h->type == DATA_PAGE_V2 ? (uint64_t)(h->definition_bytes + h->repetition_bytes) : 0;
+    return (parquet_cell_page){ .start = h->body + levels,
+                                .packed = (uint32_t)((uint64_t)h->packed - levels),
+                                .unpacked = (uint32_t)((uint64_t)h->unpacked - levels),
+                                .codec = (uint8_t)(h->plain ? PARQUET_UNPACKED : l->chunk.codec) };
+}
+
+static status note_entries(parquet_leaf *l, uint64_t bytes, uint32_t count) {
+    uint64_t at = 0;
+    uint32_t each = parquet_number_bytes(l->column->kind);
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t left = bytes - at;
+        if (each ? left < each : left < 4 || length_at(l->dictionary + at) > left - 4)
+            return parquet_leaf_wrong(l, "its dictionary has fewer values than it says");
+        l->entries[i] = (uint32_t)at;
+        at += each ? each : 4 + length_at(l->dictionary + at);
+    }
+    l->entry_count = count;
+    return STATUS_OK;
+}
+
 static status read_dictionary(parquet_leaf *l, const page_header *h) {
-    uint64_t bytes = (uint64_t)h->unpacked, at = 0;
     if (h->encoding != PLAIN && h->encoding != PLAIN_DICTIONARY)
-        return parquet_leaf_wrong(l, "the strings of its dictionary are written in a way that is unknown");
+        return parquet_leaf_wrong(l, "the values of its dictionary are written in a way that is unknown");
     if ((uint64_t)h->values > l->need.entries)
         return parquet_leaf_wrong(l, "it is larger than it was when it was planned");
     TRY(read_body(l, h, l->dictionary, l->need.dictionary));
-    for (int64_t i = 0; i < h->values; i++) {
-        if (bytes - at < 4 || length_at(l->dictionary + at) > bytes - at - 4)
-            return parquet_leaf_wrong(l, "its dictionary has fewer strings than it says");
-        l->entries[i] = (uint32_t)at;
-        at += 4 + length_at(l->dictionary + at);
-    }
-    l->entry_count = (uint32_t)h->values;
-    return STATUS_OK;
+    l->dictionary_part = part_of(l, h);
+    return note_entries(l, (uint64_t)h->unpacked, (uint32_t)h->values);
 }
 
 /* The levels of version 1 stand before the strings, with their length before them. */
@@ -207,35 +233,48 @@ static status begin_levels(parquet_leaf *l, const page_header *h) {
 }
 
 /* Lengths come before all that they speak of: one decoder runs ahead, to find where they end. */
-static bool pass_numbers(parquet_delta numbers, const unsigned char **end, uint64_t *sum) {
-    uint32_t value;
-    *sum = 0;
-    while (numbers.given < numbers.total) {
-        if (!parquet_delta_next(&numbers, &value)) return false;
-        *sum += value;
-    }
-    *end = numbers.at;
-    return true;
-}
-
 static status begin_delta(parquet_leaf *l) {
     int64_t most = l->end - l->page;
     uint64_t bytes = 0, ignored;
     bool good = true;
     l->joined_bytes = 0;
     if (l->encoding == DELTA_STRINGS)
-        good = parquet_delta_of(&l->prefixes, l->at, l->end, most) &&
-               pass_numbers(l->prefixes, &l->at, &ignored);
-    good = good && parquet_delta_of(&l->lengths, l->at, l->end, most) &&
-           pass_numbers(l->lengths, &l->at, &bytes);
+        good = parquet_delta_of(&l->prefixes, l->at, l->end, most, l->page_left) &&
+               parquet_delta_pass(l->prefixes, &l->at, &ignored);
+    good = good && parquet_delta_of(&l->lengths, l->at, l->end, most, l->page_left) &&
+           parquet_delta_pass(l->lengths, &l->at, &bytes);
     good = good && bytes <= (uint64_t)(l->end - l->at);
     return good ? STATUS_OK : parquet_leaf_wrong(l, "the lengths of its strings are damaged");
 }
 
+/* What is true or false is a bit each, or runs of them with their length before. */
+static status begin_bits(parquet_leaf *l) {
+    uint64_t there = (uint64_t)(l->end - l->at);
+    if (l->encoding == PLAIN) {
+        l->places =
+            (parquet_hybrid){ .at = l->at, .end = l->end, .left = there * 8, .width = 1, .packed = true };
+        return STATUS_OK;
+    }
+    if (l->encoding != RLE)
+        return parquet_leaf_wrong(l, "its values are written in a way that these are not");
+    if (!there) return STATUS_OK; /* nulls alone */
+    if (there < 4 || length_at(l->at) > there - 4)
+        return parquet_leaf_wrong(l, "its values are longer than it");
+    l->places = parquet_hybrid_of(l->at + 4, l->at + 4 + length_at(l->at), 1);
+    return STATUS_OK;
+}
+
 static status begin_values(parquet_leaf *l, const page_header *h) {
+    bool is_string = l->column->kind == PARQUET_STRING;
     l->encoding = h->encoding;
+    if (l->column->kind == PARQUET_BOOL) return begin_bits(l);
     switch (h->encoding) {
     case PLAIN: return STATUS_OK;
+    case DELTA_NUMBERS:
+        if (!parquet_number_whole(l->column->kind)) break;
+        if (l->at == l->end || parquet_delta_of(&l->lengths, l->at, l->end, INT64_MAX, l->page_left))
+            return STATUS_OK;
+        return parquet_leaf_wrong(l, "its numbers are damaged");
     case PLAIN_DICTIONARY:
     case RLE_DICTIONARY:
         l->encoding = RLE_DICTIONARY;
@@ -244,9 +283,22 @@ static status begin_values(parquet_leaf *l, const page_header *h) {
         l->places = parquet_hybrid_of(l->at + 1, l->end, *l->at);
         return STATUS_OK;
     case DELTA_LENGTHS:
-    case DELTA_STRINGS: return l->at == l->end ? STATUS_OK : begin_delta(l);
-    default: return parquet_leaf_wrong(l, "its strings are written in a way that strings are not");
+    case DELTA_STRINGS:
+        if (is_string) return l->at == l->end ? STATUS_OK : begin_delta(l);
+        break;
     }
+    return parquet_leaf_wrong(l, is_string ? "its strings are written in a way that strings are not"
+                                           : "its numbers are written in a way that is unknown");
+}
+
+/* Strings are counted from where those of the page begin. */
+static void note_part(parquet_leaf *l, const page_header *h) {
+    l->part = part_of(l, h);
+    l->part_begins = l->page + ((uint64_t)h->unpacked - l->part.unpacked);
+    l->part.strings = (uint32_t)(l->at - l->part_begins);
+    l->part.joined = h->encoding == DELTA_STRINGS;
+    l->part.values = (uint32_t)h->values;
+    l->taken = 0;
 }
 
 static status next_page(parquet_leaf *l) {
@@ -265,6 +317,7 @@ static status next_page(parquet_leaf *l) {
     l->places = l->repetition = l->definition = (parquet_hybrid){ 0 };
     l->lengths = l->prefixes = (parquet_delta){ 0 };
     TRY(begin_levels(l, &h));
+    note_part(l, &h);
     return begin_values(l, &h);
 }
 
@@ -308,10 +361,16 @@ static bool take_plain(parquet_leaf *l, const unsigned char **bytes, uint32_t *c
     return true;
 }
 
-static bool take_from_dictionary(parquet_leaf *l, const unsigned char **bytes, uint32_t *count) {
+static bool entry_at(parquet_leaf *l, const unsigned char **entry) {
     uint32_t place;
     if (!parquet_hybrid_next(&l->places, &place) || place >= l->entry_count) return false;
-    const unsigned char *entry = l->dictionary + l->entries[place];
+    *entry = l->dictionary + l->entries[place];
+    return true;
+}
+
+static bool take_from_dictionary(parquet_leaf *l, const unsigned char **bytes, uint32_t *count) {
+    const unsigned char *entry;
+    if (!entry_at(l, &entry)) return false;
     *count = length_at(entry);
     *bytes = entry + 4;
     return true;
@@ -337,20 +396,64 @@ static bool take_joined(parquet_leaf *l, const unsigned char **bytes, uint32_t *
     return true;
 }
 
+static bool take_string(parquet_leaf *l, const unsigned char **bytes, uint32_t *count) {
+    l->taken++;
+    switch (l->encoding) {
+    case PLAIN: return take_plain(l, bytes, count);
+    case RLE_DICTIONARY: return take_from_dictionary(l, bytes, count);
+    case DELTA_LENGTHS: return take_delta(l, bytes, count);
+    default: return take_joined(l, bytes, count);
+    }
+}
+
+static bool next_number(parquet_leaf *l) {
+    parquet_kind kind = l->column->kind;
+    uint32_t each = parquet_number_bytes(kind), bit;
+    const unsigned char *from = l->at;
+    if (!each) {
+        bool there = parquet_hybrid_next(&l->places, &bit);
+        l->number = there && bit;
+        return there;
+    }
+    if (l->encoding == DELTA_NUMBERS) {
+        bool there = parquet_delta_whole(&l->lengths, &l->number);
+        l->number = parquet_number_as(kind, l->number);
+        return there;
+    }
+    if (l->encoding == RLE_DICTIONARY) {
+        if (!entry_at(l, &from)) return false;
+    } else {
+        if ((uint64_t)(l->end - l->at) < each) return false;
+        l->at += each;
+    }
+    l->number = parquet_number_at(kind, from);
+    return true;
+}
+
+static bool take_number(parquet_leaf *l, const unsigned char **bytes, uint32_t *count) {
+    if (!next_number(l)) return false;
+    *count = parquet_number_letters(l->column->kind, l->number, l->letters);
+    *bytes = (const unsigned char *)l->letters;
+    return true;
+}
+
 status parquet_leaf_take(parquet_leaf *l, const char **bytes, uint32_t *count) {
     const unsigned char *from = NULL;
-    bool good = true;
+    bool good = true, is_string = l->column->kind == PARQUET_STRING;
     l->peeked = false;
     l->page_left--;
     *count = 0;
-    if (l->definition_level == l->column->value_level) {
-        switch (l->encoding) {
-        case PLAIN: good = take_plain(l, &from, count); break;
-        case RLE_DICTIONARY: good = take_from_dictionary(l, &from, count); break;
-        case DELTA_LENGTHS: good = take_delta(l, &from, count); break;
-        default: good = take_joined(l, &from, count);
-        }
-    }
+    if (l->definition_level == l->column->value_level)
+        good = is_string ? take_string(l, &from, count) : take_number(l, &from, count);
     *bytes = (const char *)from;
-    return good ? STATUS_OK : parquet_leaf_wrong(l, "its strings are fewer or longer than it has room for");
+    if (good) return STATUS_OK;
+    return parquet_leaf_wrong(l, is_string ? "its strings are fewer or longer than it has room for"
+                                           : "its numbers are fewer than it has room for");
+}
+
+parquet_cell parquet_leaf_cell(const parquet_leaf *l, const char *bytes, uint32_t count) {
+    const unsigned char *at = (const unsigned char *)bytes;
+    if (l->encoding == RLE_DICTIONARY)
+        return (parquet_cell){ l->dictionary_part, (uint32_t)(at - l->dictionary), count };
+    return (parquet_cell){ l->part, l->part.joined ? l->taken - 1 : (uint32_t)(at - l->part_begins), count };
 }

@@ -1,9 +1,11 @@
-/* The strings of one column of a Parquet file, one after the other: pages are unpacked whole, into memory
- * that the largest of them takes. How large that is, a walk over the headers of all pages says before. */
+/* The strings of one column of a Parquet file, or its numbers as letters, one after the other: pages are
+ * unpacked whole, into memory that the largest of them takes. How large that is, a walk over the headers of
+ * all pages says before. */
 #pragma once
 
+#include "data/documents/parquet_cells.h"
 #include "data/documents/parquet_codes.h"
-#include "data/documents/parquet_file.h"
+#include "data/documents/parquet_numbers.h"
 #include "data/documents/unpack.h"
 
 /* What the largest pages take. */
@@ -39,9 +41,14 @@ typedef struct {
     uint32_t page_left;     /* values of the page */
     parquet_hybrid repetition, definition, places;
     int64_t encoding;
-    const unsigned char *at, *end; /* plain strings; the bytes of delta ones */
-    parquet_delta lengths, prefixes;
+    const unsigned char *at, *end;   /* plain values; the bytes of delta strings */
+    parquet_delta lengths, prefixes; /* lengths: or the numbers themselves */
+    int64_t number;                  /* the last one, and its letters */
+    char letters[PARQUET_LETTERS];
     uint32_t joined_bytes; /* of the last string */
+    parquet_cell_page part, dictionary_part;
+    const unsigned char *part_begins; /* in the page */
+    uint32_t taken;                   /* strings of the page */
     bool peeked;
     uint32_t repetition_level, definition_level; /* of the value that comes */
 } parquet_leaf;
@@ -59,6 +66,11 @@ status parquet_leaf_peek(parquet_leaf *l, bool *there);
 /* Takes the value that was peeked, which is there by its level; good until the next page of this leaf, or its
  * next value. `*bytes` is NULL for one that is not there. */
 status parquet_leaf_take(parquet_leaf *l, const char **bytes, uint32_t *count);
+
+/* Where the string stands that was taken last. */
+parquet_cell parquet_leaf_cell(const parquet_leaf *l, const char *bytes, uint32_t count);
+
+const unpacker *parquet_unpacker(parquet_codec codec); /* NULL: of what isn't packed */
 
 /* "PATH, row group 2, column messages.role, page at byte 17: …" */
 status parquet_leaf_wrong(const parquet_leaf *l, const char *why);

@@ -1,9 +1,11 @@
 /* Parquet: records out of columns. Each column that is wanted has a cursor of its own; a record takes from
  * each what belongs to it, a list item by item, so that the members of a struct come together. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/utf8.h"
+#include "data/documents/parquet_classes.h"
 #include "data/documents/parquet_leaf.h"
 
 typedef enum { BEFORE, COLUMN, ITEM, MEMBER, STRING, RECORD_ENDS, ENDED } place;
@@ -13,12 +15,14 @@ typedef struct {
     parquet_leaf leaves[PARQUET_LEAVES];
     parquet_chunk chunks[PARQUET_LEAVES];
     parquet_shared shared;
+    parquet_classes classes[DOCUMENT_COLUMNS];
     uint64_t group_at;  /* offset of the description of the next group */
     uint32_t group;     /* the next one */
     uint64_t rows, row; /* of the group that is read */
     place at;
     uint32_t column, leaf, item; /* leaf: the next one of the column's */
     bool first;                  /* item: is it */
+    bool is_list;                /* of members: else of one struct */
     const char *bytes;           /* of a string: what is left of it */
     uint32_t count;
 } state;
@@ -30,12 +34,34 @@ typedef struct {
     parquet_chunk chunks[PARQUET_LEAVES];
     parquet_leaf_need needs[PARQUET_LEAVES];
     parquet_shared_need shared;
+    parquet_classes classes[DOCUMENT_COLUMNS];
 } measured;
+
+static bool has_classes(const parquet_column *c, const documents *d) {
+    return parquet_number_whole(c->kind) && d->options.classes >> c->column & 1;
+}
+
+static status measure_classes(const parquet_file *p, parquet_classes classes[DOCUMENT_COLUMNS]) {
+    for (uint32_t i = 0; i < p->leaf_count; i++) {
+        uint32_t column = p->leaves[i].column;
+        if (has_classes(&p->leaves[i], p->of))
+            TRY(parquet_classes_measure(p, p->of->options.columns[column].name, &classes[column]));
+    }
+    return STATUS_OK;
+}
+
+static status read_classes(const parquet_file *p, document_room *room,
+                           parquet_classes classes[DOCUMENT_COLUMNS]) {
+    for (uint32_t c = 0; c < p->of->options.column_count; c++)
+        if (classes[c].count) TRY(parquet_classes_read(p, p->of->options.columns[c].name, room, &classes[c]));
+    return STATUS_OK;
+}
 
 /* Looks at the headers of all pages that will be read. */
 static status measure(documents *d, measured *m) {
     uint64_t packed[PARQUET_LEAVES] = { 0 }, rows;
     TRY(parquet_file_open(&m->file, d));
+    TRY(measure_classes(&m->file, m->classes));
     uint64_t at = m->file.first_group;
     for (uint32_t g = 0; g < m->file.group_count; g++) {
         TRY(parquet_group_read(&m->file, &at, m->chunks, &rows));
@@ -73,6 +99,8 @@ static status inspect(documents *d, document_room *room) {
     parquet_shared shared = { .packed = document_room_take(room, m.shared.packed),
                               .unpacking = document_room_take(room, unpacking) };
     if (s) s->shared = shared;
+    TRY(read_classes(&m.file, room, m.classes));
+    if (s) memcpy(s->classes, m.classes, sizeof s->classes);
     return STATUS_OK;
 }
 
@@ -148,6 +176,23 @@ static status pass_column(state *s) {
     return STATUS_OK;
 }
 
+/* In place of a number the name of the class that it stands for. */
+static status name_class(documents *d, const parquet_leaf *l) {
+    state *s = d->state;
+    const parquet_classes *c = &s->classes[s->column];
+    char why[96];
+    if (!c->count) return STATUS_OK;
+    if (l->number < 0 || (uint64_t)l->number >= c->count) {
+        snprintf(why, sizeof why, "is %" PRId64 ", and the file names classes from 0 to %" PRIu64, l->number,
+                 c->count - 1);
+        return wrong_row(d, why);
+    }
+    uint64_t start = l->number ? c->ends[l->number - 1] : 0;
+    s->bytes = c->text + start;
+    s->count = (uint32_t)(c->ends[l->number] - start);
+    return STATUS_OK;
+}
+
 static status begin_column(documents *d) {
     state *s = d->state;
     if (s->column == d->options.column_count) {
@@ -159,17 +204,22 @@ static status begin_column(documents *d) {
     if (optional && s->leaf == s->file.leaf_count) return pass_column(s);
     parquet_leaf *l = &s->leaves[s->leaf];
     TRY(peek(d, s->leaf));
-    if (l->column->is_list) {
+    s->is_list = l->column->is_list;
+    if (s->is_list) {
         s->item = 0;
         s->first = true;
         s->at = ITEM;
+        return STATUS_OK;
+    }
+    if (l->column->member[0]) {
+        s->at = MEMBER;
         return STATUS_OK;
     }
     bool none = l->definition_level < l->column->value_level;
     if (none && !optional) return wrong_row(d, "is null");
     s->at = STRING;
     TRY(parquet_leaf_take(l, &s->bytes, &s->count));
-    return none ? pass_column(s) : STATUS_OK;
+    return none ? pass_column(s) : name_class(d, l);
 }
 
 /* What a leaf says of the item that comes: it is one, the list is empty, or the list has ended. */
@@ -221,12 +271,15 @@ static status next_member(documents *d) {
     state *s = d->state;
     if (s->leaf == s->file.leaf_count) {
         s->at = ITEM;
-        return STATUS_OK;
+        return s->is_list ? STATUS_OK : pass_column(s);
     }
-    TRY(parquet_leaf_take(&s->leaves[s->leaf], &s->bytes, &s->count));
-    if (s->bytes)
+    parquet_leaf *l = &s->leaves[s->leaf];
+    TRY(peek(d, s->leaf));
+    TRY(parquet_leaf_take(l, &s->bytes, &s->count));
+    if (s->bytes) {
         s->at = STRING;
-    else
+        if (!s->is_list) d->cell = parquet_leaf_cell(l, s->bytes, s->count);
+    } else
         s->leaf = leaf_of(s, s->leaf + 1);
     return STATUS_OK;
 }
@@ -238,14 +291,14 @@ static void give_string(documents *d, document_piece *p) {
     *p = (document_piece){ .event = DOCUMENT_STRING,
                            .column = s->column,
                            .item = c->is_list ? s->item : 0,
-                           .member = c->is_list ? c->member : NULL,
+                           .member = c->member[0] ? c->member : NULL,
                            .bytes = s->bytes,
                            .count = count,
                            .last = count == s->count };
     s->bytes += count, s->count -= count;
     if (!p->last) return;
-    s->at = c->is_list ? MEMBER : COLUMN;
-    if (c->is_list)
+    s->at = c->member[0] ? MEMBER : COLUMN;
+    if (c->member[0])
         s->leaf = leaf_of(s, s->leaf + 1);
     else
         s->column++;
@@ -307,6 +360,15 @@ static status seek(documents *d, document_place to) {
     return STATUS_OK;
 }
 
+static status tell_classes(documents *d, uint32_t column, document_class *each, void *context) {
+    parquet_file p = { 0 };
+    TRY(parquet_file_open(&p, d));
+    for (uint32_t i = 0; i < p.leaf_count; i++)
+        if (p.leaves[i].column == column && has_classes(&p.leaves[i], d))
+            return parquet_classes_each(&p, d->options.columns[column].name, each, context);
+    return STATUS_OK;
+}
+
 const document_reader document_reader_parquet = { .name = "parquet",
                                                   .suffixes = { ".parquet", ".pq" },
                                                   .packs = true,
@@ -314,4 +376,5 @@ const document_reader document_reader_parquet = { .name = "parquet",
                                                   .inspect = inspect,
                                                   .begin = begin,
                                                   .next = next,
-                                                  .seek = seek };
+                                                  .seek = seek,
+                                                  .classes = tell_classes };

@@ -17,6 +17,7 @@ struct documents {
     /* What came from the reader and is not given on yet, and the beginning of a character. */
     document_piece raw;
     bool pending;
+    parquet_cell cell; /* set by the reader: see documents_cell */
     char torn[4];
     uint32_t torn_count;
     void *state; /* the reader's */
@@ -31,6 +32,8 @@ struct document_reader {
     status (*begin)(documents *d);                        /* with a room: up to the first record */
     status (*next)(documents *d, document_piece *p);      /* strings as they stand: any bytes, any cuts */
     status (*seek)(documents *d, document_place place);
+    /* The names of a column's classes; NULL: files of this format have none. */
+    status (*classes)(documents *d, uint32_t column, document_class *each, void *context);
 };
 
 extern const document_reader document_reader_text, document_reader_json, document_reader_csv,

@@ -124,6 +124,16 @@ status thrift_text(thrift *t, const thrift_field *f, char *to, uint32_t bytes, b
     return pass(t, length - used);
 }
 
+status thrift_place_of_text(thrift *t, const thrift_field *f, uint64_t *start, uint64_t *end) {
+    uint64_t length;
+    TRY(expect(t, f->type == THRIFT_BINARY));
+    TRY(varint(t, &length));
+    *start = thrift_place(t);
+    if (length > t->end - *start) return thrift_wrong(t, "a text is longer than what holds it");
+    *end = *start + length;
+    return pass(t, length);
+}
+
 /* ---- what nobody wants ---- */
 
 static status skip_value(thrift *t, thrift_type type, int depth, bool in_list);

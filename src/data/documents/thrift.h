@@ -50,6 +50,8 @@ status thrift_bool(thrift *t, const thrift_field *f, bool *value);
 status thrift_list(thrift *t, const thrift_field *f, thrift_type type, uint32_t *count);
 /* A text, with a zero behind it; a longer one is cut to what `bytes` hold, and `*cut` says so. */
 status thrift_text(thrift *t, const thrift_field *f, char *to, uint32_t bytes, bool *cut);
+/* A text of any length, passed over: where it stands in the file. */
+status thrift_place_of_text(thrift *t, const thrift_field *f, uint64_t *start, uint64_t *end);
 /* Passes over the value of a field. */
 status thrift_skip(thrift *t, const thrift_field *f);
 

@@ -40,8 +40,18 @@ uint64_t decode_bytes(const image_header *h, const resample_options *o, uint32_t
 
 /* ---- lines ---- */
 
+static size_t copy_some(decoder *d, void *to, size_t bytes) {
+    uint64_t left = d->request->byte_count - d->at;
+    size_t some = left < bytes ? (size_t)left : bytes;
+    memcpy(to, d->request->bytes + d->at, some);
+    d->at += some;
+    if (!some) d->truncated = true;
+    return some;
+}
+
 size_t decode_read(decoder *d, void *to, size_t bytes) {
     ssize_t got;
+    if (d->request->bytes) return copy_some(d, to, bytes);
     do got = read(d->file, to, bytes);
     while (got < 0 && errno == EINTR);
     if (got <= 0) d->truncated = true;
@@ -118,10 +128,11 @@ status decode_picture(const decode_request *r, void *memory, uint64_t bytes, flo
     d->request = r, d->out = out, d->denominator = denominator_of(r);
     d->arena = (decoder_arena){ .base = (char *)memory + own, .bytes = (size_t)bytes - own };
     d->line = decode_take(&d->arena, (size_t)r->header.width * 4);
-    d->file = open(r->path, O_RDONLY | O_CLOEXEC);
-    if (d->file < 0) return status_set(STATUS_INVALID, "cannot open %s: %s", r->path, strerror(errno));
+    d->file = r->bytes ? -1 : open(r->path, O_RDONLY | O_CLOEXEC);
+    if (!r->bytes && d->file < 0)
+        return status_set(STATUS_INVALID, "cannot open %s: %s", r->path, strerror(errno));
     status result = d->line && kind->decode(d) ? STATUS_OK : wrong(d);
     if (result == STATUS_OK) resample_finish(d->resample);
-    close(d->file);
+    if (d->file >= 0) close(d->file);
     return result;
 }

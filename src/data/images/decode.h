@@ -1,4 +1,5 @@
-/* A picture of a JPEG or PNG file as numbers: a part of it, resampled, in memory whose size is known before.
+/* A JPEG or PNG picture of a file, or in memory, as numbers: a part of it, resampled, in memory whose size is
+ * known before.
  *
  * Lines are resampled as they come, so a large picture takes no more than some lines, unless its file holds
  * it in passes (image_header.whole). A JPEG that is much larger than what is wanted is decoded at a half, a
@@ -16,7 +17,9 @@
 #include "data/images/resample.h"
 
 typedef struct {
-    const char *path;
+    const char *path;     /* with `bytes` only for sentences */
+    const uint8_t *bytes; /* what such a file would hold; NULL: the file is read */
+    uint64_t byte_count;
     image_header header; /* of that file, as image_file_look says it now */
     /* What becomes of it, in pixels of the picture: left, top, right and bottom, to_width, to_height, the
      * window, mirrored and filter; channels 3, or 1: grey. The rest is decided here. */

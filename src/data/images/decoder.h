@@ -24,7 +24,8 @@ typedef struct {
     resample *resample;
     float *out;
     uint32_t denominator; /* lines come at this part of the picture's size */
-    int file;
+    int file;             /* where the request has no bytes */
+    uint64_t at;          /* in these */
     bool truncated, lacks_memory;
     jmp_buf failed;
     char what[160];

@@ -12,6 +12,8 @@
 
 typedef struct {
     int file;
+    const uint8_t *bytes; /* in its place; NULL: of the file */
+    uint64_t count;
     const char *path;
     uint64_t at;
 } reader;
@@ -20,10 +22,19 @@ static status cut_off(const reader *r) {
     return status_set(STATUS_INVALID, "%s is truncated: it ends within its header", r->path);
 }
 
+/* Some bytes from `at` on; 0: there are no more. */
+static ssize_t read_some(const reader *r, void *to, size_t count, uint64_t at) {
+    if (!r->bytes) return pread(r->file, to, count, (off_t)at);
+    if (at >= r->count) return 0;
+    size_t some = r->count - at < count ? (size_t)(r->count - at) : count;
+    memcpy(to, r->bytes + at, some);
+    return (ssize_t)some;
+}
+
 static status take(reader *r, void *to, size_t count) {
     size_t done = 0;
     while (done < count) {
-        ssize_t n = pread(r->file, (char *)to + done, count - done, (off_t)(r->at + done));
+        ssize_t n = read_some(r, (char *)to + done, count - done, r->at + done);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) return status_set(STATUS_INVALID, "cannot read %s: %s", r->path, strerror(errno));
         if (n == 0) return cut_off(r);
@@ -160,7 +171,7 @@ static status check_size(const char *path, const image_header *h) {
 static status look(reader *r, image_header *h) {
     static const uint8_t png[8] = { 0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n' };
     uint8_t begin[8];
-    ssize_t got = pread(r->file, begin, sizeof begin, 0);
+    ssize_t got = read_some(r, begin, sizeof begin, 0);
     if (got < 0) return status_set(STATUS_INVALID, "cannot read %s: %s", r->path, strerror(errno));
     if (got == 0) return status_set(STATUS_INVALID, "%s is empty", r->path);
     r->at = sizeof begin;
@@ -182,4 +193,10 @@ status image_file_look(const char *path, image_header *h) {
     status result = look(&r, h);
     close(r.file);
     return result;
+}
+
+status image_file_look_at(const char *name, const uint8_t *bytes, uint64_t count, image_header *h) {
+    reader r = { .file = -1, .bytes = bytes, .count = count, .path = name };
+    *h = (image_header){ 0 };
+    return look(&r, h);
 }

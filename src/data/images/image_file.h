@@ -1,7 +1,8 @@
-/* What the first bytes of a picture's file say: JPEG or PNG, and how large. Nothing is decoded, and no
- * library is asked, so a walk over many files is quick and knows what decoding them will take.
+/* What the first bytes of a picture say, in a file of its own or in memory: JPEG or PNG, and how large.
+ * Nothing is decoded, and no library is asked, so a walk over many files is quick and knows what decoding
+ * them will take.
  *
- * Sentences begin with the path. */
+ * Sentences begin with the path, or with what is said in its place. */
 #pragma once
 
 #include <stdbool.h>
@@ -28,6 +29,8 @@ typedef struct {
 /* STATUS_INVALID: the file can't be opened, is neither, is animated, is damaged before its lines begin, or is
  * larger than the limits. */
 status image_file_look(const char *path, image_header *h);
+/* The same of bytes in memory, whose file would hold nothing else; `name` is for sentences. */
+status image_file_look_at(const char *name, const uint8_t *bytes, uint64_t count, image_header *h);
 
 /* Bytes that hold the picture as a whole, where it is such; else 0. */
 uint64_t image_file_whole(const image_header *h);

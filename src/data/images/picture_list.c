@@ -12,7 +12,8 @@
 #include "data/documents/documents.h"
 #include "data/folder.h"
 
-enum { DEEPEST = 16, PATH_BYTES = 4096, WORD_BYTES = 4096, ALIGNMENT = 64 };
+enum { LABEL, IMAGE, COLUMNS }; /* as they are asked for: where that is the order, the class comes first */
+enum { SPLIT_BYTES = 64, DEEPEST = 16, PATH_BYTES = 4096, WORD_BYTES = 4096, ALIGNMENT = 64 };
 
 static bool is_folder(const char *path) {
     struct stat about;
@@ -39,65 +40,125 @@ static void append(word *w, const char *bytes, uint32_t count) {
     w->bytes[w->count < WORD_BYTES ? w->count : WORD_BYTES - 1] = 0;
 }
 
+static void take_class(picture_found *found, const word *label) {
+    found->class = label->bytes;
+    found->class_bytes = label->count < WORD_BYTES ? label->count : WORD_BYTES - 1;
+}
+
+/* "TABLE, record 3: ", or of Parquet the row group and the row in it. */
+static status named(const char *table, document_place place, status result) {
+    if (result == STATUS_OK) return STATUS_OK;
+    if (document_format_of(table) == DOCUMENT_PARQUET)
+        return status_prefix(result, "%s, row group %" PRIu64 ", row %" PRIu64, table, place.offset,
+                             place.line);
+    return status_prefix(result, "%s, record %" PRIu64, table, place.record + 1);
+}
+
 /* What stands in a table is meant from its folder on. */
-static status hand_over(const char *table, const picture_visitor *v, const word words[2]) {
+static status hand_over(const char *table, const picture_visitor *v, const word words[COLUMNS]) {
     char path[PATH_BYTES];
+    const word *image = &words[IMAGE];
     const char *slash = strrchr(table, '/');
-    int folder = words[0].bytes[0] == '/' || !slash ? 0 : (int)(slash - table + 1);
-    if (v->image &&
-        (!words[0].count || memchr(words[0].bytes, 0, words[0].count < WORD_BYTES ? words[0].count : 0)))
-        return status_set(STATUS_INVALID, "the column '%s' names no file", v->image);
-    if (words[0].count >= WORD_BYTES ||
-        snprintf(path, sizeof path, "%.*s%s", folder, table, words[0].bytes) >= PATH_BYTES)
-        return status_set(STATUS_INVALID, "the path '%.60s...' is too long", words[0].bytes);
-    return v->picture(v->context, path, words[1].bytes,
-                      words[1].count < WORD_BYTES ? words[1].count : WORD_BYTES - 1);
+    int folder = image->bytes[0] == '/' || !slash ? 0 : (int)(slash - table + 1);
+    if (v->image && (!image->count || memchr(image->bytes, 0, image->count < WORD_BYTES ? image->count : 0)))
+        return status_set(STATUS_INVALID, "the column '%s' %s", v->image,
+                          document_format_of(table) == DOCUMENT_PARQUET
+                              ? "has neither the bytes of a picture nor the path of its file"
+                              : "names no file");
+    if (image->count >= WORD_BYTES ||
+        snprintf(path, sizeof path, "%.*s%s", folder, table, image->bytes) >= PATH_BYTES)
+        return status_set(STATUS_INVALID, "the path '%.60s...' is too long", image->bytes);
+    picture_found found = { .path = path };
+    take_class(&found, &words[LABEL]);
+    return v->picture(v->context, &found);
 }
 
-static status read_record(documents *d, const char *table, const picture_visitor *v, word words[2]) {
-    uint64_t number = documents_place(d).record + 1;
-    uint32_t first = v->image ? 0 : 1; /* of the columns that are asked for */
-    document_piece p;
-    for (int i = 0; i < 2; i++) words[i].count = 0, words[i].bytes[0] = 0;
-    do {
-        TRY(documents_next(d, &p));
-        if (p.event == DOCUMENT_STRING) append(&words[p.column + first], p.bytes, p.count);
-    } while (p.event != DOCUMENT_RECORD_END);
-    status result = hand_over(table, v, words);
-    return result == STATUS_OK ? result : status_prefix(result, "%s, record %" PRIu64, table, number);
+/* A picture inside of the table. The class is known: its column comes first. */
+static status hand_over_bytes(const documents *d, const picture_visitor *v, const word words[COLUMNS],
+                              const document_piece *p) {
+    document_place place = documents_place(d);
+    picture_found found = { .path = documents_file(d)->path,
+                            .bytes = (const uint8_t *)p->bytes,
+                            .cell = documents_cell(d),
+                            .stamp = documents_file(d)->stamp,
+                            .group = place.offset,
+                            .row = place.line };
+    take_class(&found, &words[LABEL]);
+    return v->picture(v->context, &found);
 }
 
-static status read_records(documents *d, const char *table, const picture_visitor *v, word words[2]) {
+/* `*inside`: the picture was in the table, and was handed over. */
+static status read_columns(documents *d, const picture_visitor *v, word words[COLUMNS], bool *inside) {
     document_piece p;
+    *inside = false;
+    for (int i = 0; i < COLUMNS; i++) words[i].count = 0, words[i].bytes[0] = 0;
     for (;;) {
         TRY(documents_next(d, &p));
-        if (p.event == DOCUMENT_END) return STATUS_OK;
-        if (p.event == DOCUMENT_RECORD) TRY(read_record(d, table, v, words));
+        if (p.event == DOCUMENT_RECORD_END) return STATUS_OK;
+        if (p.event != DOCUMENT_STRING) continue;
+        if (p.member && strcmp(p.member, "bytes") == 0) {
+            TRY(named(documents_file(d)->path, documents_place(d), hand_over_bytes(d, v, words, &p)));
+            *inside = true;
+        } else {
+            append(&words[p.column], p.bytes, p.count);
+        }
     }
 }
 
-static status read_table(const char *table, const picture_visitor *v) {
-    document_column columns[2] = { { .name = v->image ? v->image : v->label }, { .name = v->label } };
-    document_options o = {
-        .path = table, .columns = columns, .column_count = v->image ? 2 : 1, .plain = UINT32_MAX
-    };
+static status read_records(documents *d, const char *table, const picture_visitor *v, word words[COLUMNS]) {
+    document_piece p;
+    bool inside;
+    for (;;) {
+        TRY(documents_next(d, &p));
+        if (p.event == DOCUMENT_END) return STATUS_OK;
+        if (p.event != DOCUMENT_RECORD) continue;
+        document_place place = documents_place(d);
+        TRY(read_columns(d, v, words, &inside));
+        if (!inside) TRY(named(table, place, hand_over(table, v, words)));
+    }
+}
+
+static status read_pictures(const document_options *o, const picture_visitor *v) {
     documents *d = NULL;
-    uint64_t bytes, own = units_align(2 * sizeof(word), ALIGNMENT);
+    uint64_t bytes, own = units_align(COLUMNS * sizeof(word), ALIGNMENT);
     char most[UNITS_TEXT_BYTES];
-    TRY(documents_need(&o, &bytes));
-    if (bytes + own + ALIGNMENT > v->most)
+    TRY(documents_need(o, &bytes));
+    uint64_t reading = bytes + own + ALIGNMENT;
+    if (v->held(v->context) + reading > v->most)
         return status_set(STATUS_NO_FIT,
                           "%s: its reader doesn't fit; reading the list of pictures may take %s of "
                           "the memory",
-                          table, units_bytes_text(v->most, most));
-    char *block = memory_new(bytes + own + ALIGNMENT, 1);
-    if (!block) return status_set(STATUS_FAILED, "%s: no memory to read it", table);
+                          o->path, units_bytes_text(v->most, most));
+    char *block = memory_new(reading, 1);
+    if (!block) return status_set(STATUS_FAILED, "%s: no memory to read it", o->path);
     char *room = block + (ALIGNMENT - (uintptr_t)block % ALIGNMENT) % ALIGNMENT;
-    status result = documents_open(&o, room + own, bytes, &d);
-    if (result == STATUS_OK) result = read_records(d, table, v, (word *)room);
+    *v->reading = reading;
+    status result = documents_open(o, room + own, bytes, &d);
+    if (result == STATUS_OK) result = read_records(d, o->path, v, (word *)room);
     documents_close(d);
     memory_free(block);
+    *v->reading = 0;
     return result;
+}
+
+/* Bytes come whole: where they are read they stand in memory already. */
+static document_options options_of(const char *table, const picture_visitor *v,
+                                   const document_column columns[COLUMNS]) {
+    return (document_options){ .path = table,
+                               .columns = columns,
+                               .column_count = v->image ? COLUMNS : 1,
+                               .plain = UINT32_MAX,
+                               .classes = 1u << LABEL,
+                               .bytes = 1u << IMAGE,
+                               .piece_bytes = document_format_of(table) == DOCUMENT_PARQUET ? INT32_MAX : 0 };
+}
+
+static status read_table(const char *table, const picture_visitor *v) {
+    document_column columns[COLUMNS] = { [LABEL] = { .name = v->label }, [IMAGE] = { .name = v->image } };
+    document_options o = options_of(table, v, columns);
+    bool told = false;
+    if (v->classes) TRY(v->classes(v->context, &o, &told));
+    return told ? STATUS_OK : read_pictures(&o, v);
 }
 
 /* ---- folders ---- */
@@ -109,20 +170,47 @@ typedef struct {
     uint64_t folders, tables, others; /* in the data's own folder */
     uint64_t pictures;                /* of the class */
     char *loose;                      /* one of the others */
+    char split[SPLIT_BYTES];          /* of the first table whose name says one */
 } walk;
+
+/* Of "FOLDER/train-00000-of-00003.parquet", as data sets are published, "train"; of other names nothing. */
+static void split_of(const char *path, char split[SPLIT_BYTES]) {
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *of = strstr(name, "-of-");
+    split[0] = 0;
+    const char *end = of;
+    while (end && end > name && end[-1] >= '0' && end[-1] <= '9') end--;
+    if (!end || end == of || end - name < 2 || end[-1] != '-' || end - name > SPLIT_BYTES) return;
+    memcpy(split, name, (size_t)(end - name - 1));
+    split[end - name - 1] = 0;
+}
+
+/* What is there to be tested with would be trained on. */
+static status check_split(walk *w, const char *path) {
+    char split[SPLIT_BYTES];
+    split_of(path, split);
+    if (!w->split[0]) memcpy(w->split, split, sizeof split);
+    if (!split[0] || strcmp(split, w->split) == 0) return STATUS_OK;
+    return status_set(
+        STATUS_INVALID,
+        "%s holds '%s' and '%s', by the names of its files; put the files of each into a folder "
+        "of its own, or name one file",
+        w->data, w->split, split);
+}
 
 static status count_kind(void *context, char *path) {
     walk *w = context;
+    status result = STATUS_OK;
     if (is_folder(path)) {
         w->folders++;
     } else if (is_table(path)) {
         w->tables++;
+        result = check_split(w, path);
     } else if (!w->others++) {
         w->loose = path;
         return STATUS_OK;
     }
     memory_free(path);
-    return STATUS_OK;
+    return result;
 }
 
 static status take_file(void *context, char *path);
@@ -140,8 +228,13 @@ static status take_file(void *context, char *path) {
     status result = STATUS_OK;
     if (is_folder(path))
         result = take_inside(w, path);
+    else if (is_table(path))
+        result = status_set(STATUS_INVALID,
+                            "%s is a table in a folder for a class; where tables say what pictures are, name "
+                            "the table or its own folder as the data",
+                            path);
     else if (w->pictures++, w->v->image)
-        result = w->v->picture(w->v->context, path, NULL, 0);
+        result = w->v->picture(w->v->context, &(picture_found){ .path = path });
     memory_free(path);
     return result;
 }

@@ -136,10 +136,16 @@ uint64_t device_available(void) {
     return smaller(machine_memory("MemAvailable:"), cgroup_read("").memory_left);
 }
 
-static uint64_t host_bytes, ranks_bytes;
+static uint64_t host_bytes, ranks_bytes, ranks_apart;
 
 void device_runtime_host(uint64_t bytes) { host_bytes = bytes; }
-void device_runtime_ranks(uint64_t bytes) { ranks_bytes = bytes; }
+void device_runtime_ranks(uint64_t bytes, uint64_t apart) { ranks_bytes = bytes, ranks_apart = apart; }
+
+device_parts device_reserve(const device *d) {
+    device_parts p = d->reserve(d);
+    p.ranks = ranks_apart;
+    return p;
+}
 
 device_runtime device_runtime_reserve(int threads) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

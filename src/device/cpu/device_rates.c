@@ -60,6 +60,13 @@ static double half_of(double wide) {
     return instructions_usable(INSTRUCTIONS_AVX512_BF16) ? 1.5 * wide : wide;
 }
 
+/* Between processes of a host as seen on one machine with direct copies; between hosts Ethernet of 10 Gbit/s.
+ */
+static links default_links(void) {
+    return (links){ .of = { [LINK_WITHIN] = { 90e-6, 10e9, 40e-6, 0.1e-9 },
+                            [LINK_BETWEEN] = { 100e-6, 1.25e9, 60e-6, 0.5e-9 } } };
+}
+
 /* AVX-512 is a Zen 5 server; the others are scaled by what their registers hold and their clocks allow.
  * Per core, but for bandwidth, of which one core alone gets a good part. */
 device_rates device_rates_default(int threads) {
@@ -96,6 +103,7 @@ device_rates device_rates_default(int threads) {
     r.cache_bytes = cache_bytes();
     r.call_seconds = threads > 1 ? 3e-6 : 1e-6;
     r.scale = 1;
+    r.links = default_links();
     r.copied = r.bandwidth;               /* of no CPU: a device apart has a rate of its own */
     r.file_read = r.file_written = 0.5e9; /* of a disk without moving parts, and not the fastest */
     snprintf(r.source, sizeof r.source, "built-in table: %s", name);

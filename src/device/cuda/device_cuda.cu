@@ -21,8 +21,9 @@ extern "C" {
 enum { FEW_EVENTS = 64, HOST_PAGE = 4096 };
 
 struct cuda_gpu {
-    int number;
+    int number; /* below 0: that of device_local, until it was opened */
     bool found;
+    bool joined; /* a library moves between ranks on it */
     char why_not[256];
     cudaDeviceProp is;
     device_gpu gpu;      /* the same in the words of plans */
@@ -73,6 +74,7 @@ static void describe(int count) {
         2e3 * attribute(cudaDevAttrMemoryClockRate) * attribute(cudaDevAttrGlobalMemoryBusWidth) / 8;
     d->cache_bytes = attribute(cudaDevAttrL2CacheSize);
     d->shows = attribute(cudaDevAttrKernelExecTimeout) != 0;
+    memcpy(d->uuid, &g.is.uuid, sizeof d->uuid);
     if (visible)
         snprintf(d->chosen, sizeof d->chosen, "cuda:%d of %d that CUDA_VISIBLE_DEVICES=%.40s leaves",
                  g.number, count, visible);
@@ -131,6 +133,7 @@ static bool open_gpu() {
     cudaError_t e = cudaGetDeviceCount(&count);
     if (e == cudaErrorNoDevice) return refuse_number(0);
     if (e != cudaSuccess) return refuse_driver(e);
+    if (g.number < 0) g.number = device_local_number() % count;
     if (count <= g.number) return refuse_number(count);
     e = cudaGetDeviceProperties(&g.is, g.number);
     if (e != cudaSuccess) return refuse(cudaGetErrorString(e));
@@ -290,6 +293,20 @@ static void after(const device *, device_lane l, device_lane other, uint64_t eve
     heed(cudaStreamWaitEvent(g.lane[l], g.events[other][event % FEW_EVENTS], 0));
 }
 
+/* ---- between ranks ---- */
+
+static void *stream(const device *) {
+    g.joined = true;
+    return g.lane[LANE_RANKS];
+}
+
+static bool happened(const device *, uint64_t event) {
+    cudaError_t e = cudaEventQuery(g.events[LANE_RANKS][event % FEW_EVENTS]);
+    if (e == cudaErrorNotReady) return cudaGetLastError(), false;
+    heed(e);
+    return true;
+}
+
 /* ---- what it says of itself ---- */
 
 static device_rates rates(const device *, int threads) {
@@ -303,7 +320,7 @@ static uint64_t available(const device *) {
 }
 
 static device_parts beside(const device *) {
-    return start() ? cuda_parts_now(&g.parts, g.pool_bytes) : device_parts{};
+    return start() ? cuda_parts_now(&g.parts, g.pool_bytes, g.joined) : device_parts{};
 }
 
 static device_parts reserve(const device *) { return device_gpu_reserve_seen(&g.parts); }
@@ -328,6 +345,7 @@ static device cuda() {
     d.open_host = open_host, d.close_host = close_host;
     d.begin = begin, d.end = end, d.fill = fill, d.copy = copy, d.mark = mark, d.after = after;
     d.failed = failed, d.carry = carry, d.call = call, d.stamps = stamps, d.stamp = stamp;
+    d.stream = stream, d.happened = happened;
     return d;
 }
 
@@ -338,8 +356,9 @@ status device_cuda_find(int number, const device **found) {
     if (!chosen) g.number = number, chosen = true;
     static const device d = cuda();
     *found = &d;
-    if (!start()) return status_set(STATUS_INVALID, "--device cuda:%d: %s", number, g.why_not);
-    if (g.number != number)
+    if (!start())
+        return status_set(STATUS_INVALID, "--device cuda:%d: %s", number < 0 ? 0 : number, g.why_not);
+    if (number >= 0 && g.number != number)
         return status_set(STATUS_INVALID, "--device cuda:%d: this process uses cuda:%d", number, g.number);
     return STATUS_OK;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <deque>
 #include <vector>
@@ -15,11 +16,12 @@ extern "C" {
 #include "base/units.h"
 }
 #include "device/cuda/emulate_lanes.h"
+#include "device/cuda/emulate_stream.h"
 #include "device/cuda/emulated_told.h"
 
 emulated_counts emulated_seen;
 
-const emulated_gpu emulated_usual = { {}, 0, 0, { 512 << 10, 256 << 10, 64 << 10 }, 0 };
+const emulated_gpu emulated_usual = { {}, 0, 0, { 512 << 10, 256 << 10, 64 << 10, 0 }, 0 };
 
 namespace {
 
@@ -116,6 +118,7 @@ struct operation {
     double *stamp;        /* where the time goes, or NULL: */
     void (*call)(void *); /* a function of the host, or NULL: */
     void *context;
+    bool (*move)(void *); /* a library's, which reaches the device's memory, with `arguments`, or NULL: */
     std::vector<event> after;
     emulate::launch_shape shape;  /* of a kernel, */
     void (*thread)(const void *); /* or NULL: */
@@ -153,23 +156,16 @@ bool is_lost() {
     return at && emulated_seen.operations >= at;
 }
 
-void run_one(lane &l) {
-    operation o = std::move(l.waiting.front());
-    l.waiting.pop_front();
-    if (is_lost()) {
-        l.done++;
-        return;
-    }
+void run_at_once(const operation &o) {
+    if (is_lost()) return;
     if (o.stamp) {
         struct timespec t;
         clock_gettime(CLOCK_MONOTONIC, &t);
         *o.stamp = (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-        l.done++;
         return;
     }
     if (o.call) {
         o.call(o.context); /* the device's memory stays closed to it */
-        l.done++;
         return;
     }
     open_pools(true);
@@ -180,18 +176,41 @@ void run_one(lane &l) {
     else
         memset(o.to, o.byte, o.bytes);
     open_pools(false);
-    l.done++;
 }
 
-/* One operation of the lane, and before it all that it waits for. */
-void advance(lane &l, int depth) {
+/* What moves between ranks may wait for one of them, and is not over then: false. */
+bool move_is_over(operation &o) {
+    if (is_lost()) return true;
+    open_pools(true);
+    bool over = o.move(o.arguments.data());
+    open_pools(false);
+    return over;
+}
+
+/* False: it is not over, and nothing was done. */
+bool run_one(lane &l) {
+    if (l.waiting.front().move) {
+        if (!move_is_over(l.waiting.front())) return false;
+        l.waiting.pop_front(), l.done++;
+        return true;
+    }
+    operation o = std::move(l.waiting.front());
+    l.waiting.pop_front();
+    run_at_once(o);
+    l.done++;
+    return true;
+}
+
+/* One operation of the lane, and before it all that it waits for. False: a rank is waited for. */
+bool advance(lane &l, int depth) {
     if (depth > LANE_COUNT * 8 || l.waiting.empty()) {
         fprintf(stderr, "emulated GPU: lanes wait for each other, or for what nobody gives\n");
         abort();
     }
     for (const event e : std::vector<event>(l.waiting.front().after))
-        while (!is_done(e)) advance(lanes[e.lane], depth + 1);
-    run_one(l);
+        while (!is_done(e))
+            if (!advance(lanes[e.lane], depth + 1)) return false;
+    return run_one(l);
 }
 
 unsigned draw(unsigned n) {
@@ -204,7 +223,7 @@ void run_ahead() {
     for (bool more = pace == EMULATED_EAGER; more;) {
         more = false;
         for (lane &l : lanes)
-            if (may_run(l)) run_one(l), more = true;
+            if (may_run(l) && run_one(l)) more = true;
     }
     while (pace == EMULATED_RANDOM && draw(3) == 0) {
         lane &l = lanes[draw(LANE_COUNT)];
@@ -212,18 +231,32 @@ void run_ahead() {
     }
 }
 
-void drain(lane &l) {
-    while (!l.waiting.empty()) advance(l, 0);
+/* Or naps, while a rank is waited for. */
+void go_on(lane &l) {
+    struct timespec nap = { 0, 20000 };
+    if (!advance(l, 0)) nanosleep(&nap, NULL);
 }
 
+void drain(lane &l) {
+    while (!l.waiting.empty()) go_on(l);
+}
+
+bool all_are_done() {
+    for (const lane &l : lanes)
+        if (!l.waiting.empty()) return false;
+    return true;
+}
+
+/* What moves between ranks is as late as copies are, and as early. */
 void drain_all() {
-    while (pace == EMULATED_RANDOM && (!lanes[0].waiting.empty() || !lanes[1].waiting.empty())) {
+    while (pace == EMULATED_RANDOM && !all_are_done()) {
         lane &l = lanes[draw(LANE_COUNT)];
-        if (!l.waiting.empty()) advance(l, 0);
+        if (!l.waiting.empty()) go_on(l);
     }
-    bool copies_first = pace == EMULATED_LATE_KERNELS;
-    drain(lanes[copies_first ? LANE_COPY : LANE_COMPUTE]);
-    drain(lanes[copies_first ? LANE_COMPUTE : LANE_COPY]);
+    if (pace != EMULATED_LATE_KERNELS) drain(lanes[LANE_COMPUTE]);
+    drain(lanes[LANE_COPY]);
+    drain(lanes[LANE_RANKS]);
+    drain(lanes[LANE_COMPUTE]);
 }
 
 void give(device_lane which, operation &&o) {
@@ -238,7 +271,7 @@ void give(device_lane which, operation &&o) {
 /* ---- the device ---- */
 
 void put(const device *, void *to, const void *from, uint64_t bytes) {
-    assert(lanes[0].waiting.empty() && lanes[1].waiting.empty());
+    assert(all_are_done());
     emulated_seen.operations++;
     if (is_lost()) return;
     open_pools(true);
@@ -248,7 +281,7 @@ void put(const device *, void *to, const void *from, uint64_t bytes) {
 }
 
 void get(const device *, void *to, const void *from, uint64_t bytes) {
-    assert(lanes[0].waiting.empty() && lanes[1].waiting.empty());
+    assert(all_are_done());
     emulated_seen.operations++;
     if (is_lost()) return;
     open_pools(true);
@@ -273,7 +306,7 @@ void host(const device *, bool begins) {
     if (begins) {
         drain(l);
         for (const event &e : l.next)
-            while (!is_done(e)) advance(lanes[e.lane], 0);
+            while (!is_done(e)) go_on(lanes[e.lane]);
         l.next.clear();
         emulated_seen.by_host++;
     }
@@ -327,6 +360,38 @@ void call(const device *, void (*function)(void *), void *context) {
 
 uint64_t mark(const device *, device_lane l) { return lanes[l].given; }
 
+/* ---- between ranks ---- */
+
+void stream_give(emulated_stream *, bool (*function)(void *), const void *context, uint64_t bytes) {
+    emulated_seen.moves++;
+    operation o = {};
+    o.move = function;
+    o.arguments.assign((const char *)context, (const char *)context + bytes);
+    give(LANE_RANKS, std::move(o));
+}
+
+bool is_in_pool(const void *at, uint64_t bytes) {
+    for (const device_pool &p : pools)
+        if ((const char *)at >= (char *)p.data && (const char *)at + bytes <= (char *)p.data + p.bytes)
+            return true;
+    return false;
+}
+
+emulated_stream moving = { stream_give, is_in_pool };
+bool joined;
+
+void *stream(const device *) {
+    joined = true;
+    return &moving;
+}
+
+/* Whoever asks finds that the lane has come there, or to what waits for another rank. */
+bool happened(const device *, uint64_t number) {
+    while (lanes[LANE_RANKS].done < number)
+        if (!advance(lanes[LANE_RANKS], 0)) return false;
+    return true;
+}
+
 void after(const device *, device_lane l, device_lane other, uint64_t number) {
     assert(l != other && number <= lanes[other].given);
     lanes[l].next.push_back({ other, number });
@@ -347,6 +412,7 @@ emulated_gpu is = emulated_usual;
 device_parts beside(const device *) {
     device_parts p = is.beside;
     if (emulated_seen.launches) p.code += is.moves;
+    if (joined) p.ranks += emulated_told_get().transport;
     return p;
 }
 
@@ -357,7 +423,7 @@ uint64_t available(const device *d) {
     return is.memory > taken ? is.memory - taken : 0;
 }
 
-device_parts reserve(const device *) { return { 640 << 10, 256 << 10, 128 << 10 }; }
+device_parts reserve(const device *) { return { 640 << 10, 256 << 10, 128 << 10, 0 }; }
 
 uint64_t resident(const device *) {
     uint64_t pages = 0;
@@ -375,7 +441,14 @@ status failed(const device *) {
                       (unsigned long long)emulated_told_get().lost);
 }
 
+/* Each process has one of its own, or the one that it was told. */
+void name_it() {
+    uint64_t number = emulated_told_get().gpu ? emulated_told_get().gpu : (uint64_t)getpid();
+    memcpy(is.gpu.uuid, &number, sizeof number);
+}
+
 device emulated() {
+    name_it();
     device d = {};
     d.name = "emulated", d.kind = DEVICE_CUDA, d.capability = 90, d.apart = true, d.gpu = &is.gpu;
     d.rates = rates, d.available = available, d.reserve = reserve, d.beside = beside;
@@ -384,6 +457,7 @@ device emulated() {
     d.begin = begin, d.end = end, d.host = host, d.resident = resident, d.fill = fill;
     d.carry = carry, d.stamps = stamps, d.stamp = stamp;
     d.copy = copy, d.call = call, d.mark = mark, d.after = after;
+    d.stream = stream, d.happened = happened;
     return d;
 }
 
@@ -394,7 +468,10 @@ extern const device device_emulated;
 const device device_emulated = emulated();
 }
 
-void emulated_be(const emulated_gpu *what) { is = *what; }
+void emulated_be(const emulated_gpu *what) {
+    is = *what;
+    name_it();
+}
 
 void emulated_pace_set(emulated_pace p, uint64_t seed) { pace = p, random_state = seed; }
 

@@ -30,6 +30,7 @@ typedef struct {
     uint64_t by_host;                /* calls of the CPU's kernels, where there are none of the device's */
     uint64_t copies, copied_bytes;   /* on the lane of copies */
     uint64_t calls;                  /* of the host's functions there */
+    uint64_t moves;                  /* between ranks */
     uint64_t put_bytes, got_bytes;   /* between runs */
     uint64_t carried, carried_bytes; /* on the lane of kernels */
     uint64_t waits;                  /* of the host for lanes, or for a copy */

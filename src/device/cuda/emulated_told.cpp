@@ -27,6 +27,7 @@ void write_counts() {
                  { "copies", c.copies },
                  { "copied_bytes", c.copied_bytes },
                  { "calls", c.calls },
+                 { "moves", c.moves },
                  { "put_bytes", c.put_bytes },
                  { "got_bytes", c.got_bytes },
                  { "operations", c.operations },
@@ -62,7 +63,7 @@ uint64_t number_of(const char *value, const char *word) {
 }
 
 struct reading {
-    emulated_told told = { 0, UINT64_MAX, UINT64_MAX };
+    emulated_told told = { 0, UINT64_MAX, UINT64_MAX, 0, 0 };
     int pace = EMULATED_EAGER;
     uint64_t seed = 1;
 };
@@ -87,6 +88,10 @@ void read_word(reading &r, const char *word) {
         r.told.memory = number_of(is + 1, word);
     else if (names("pinned"))
         r.told.pinned = number_of(is + 1, word);
+    else if (names("gpu"))
+        r.told.gpu = number_of(is + 1, word);
+    else if (names("transport"))
+        r.told.transport = number_of(is + 1, word);
     else if (names("counts") &&
              (size_t)snprintf(counts_path, sizeof counts_path, "%s", is + 1) < sizeof counts_path)
         atexit(write_counts);

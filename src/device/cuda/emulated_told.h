@@ -6,6 +6,8 @@
  *   seed=N                                        of a random pace
  *   lost=N                                        the GPU is lost at the N-th operation that it is given
  *   memory=BYTES, pinned=BYTES                    the most that its pools get, and those of the host
+ *   gpu=N                                         which it is: processes that say the same have one GPU
+ *   transport=BYTES                               what the transport between ranks takes of its memory
  *   counts=FILE                                   emulated_seen as JSON, at the end of the process */
 #pragma once
 
@@ -14,6 +16,7 @@
 struct emulated_told {
     uint64_t lost;           /* 0: never */
     uint64_t memory, pinned; /* UINT64_MAX: whatever there is */
+    uint64_t gpu, transport; /* gpu 0: one of its own */
 };
 const emulated_told &
 emulated_told_get(); /* read when first asked for; a word that is none ends the process */

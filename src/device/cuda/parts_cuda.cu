@@ -138,10 +138,10 @@ cudaError_t cuda_parts_open(int number, cudaError_t (*handles)(void), device_par
     return e;
 }
 
-device_parts cuda_parts_now(const device_parts *parts, uint64_t pool_bytes) {
+device_parts cuda_parts_now(const device_parts *parts, uint64_t pool_bytes, bool joined) {
     device_parts now = *parts;
     uint64_t own = counted_own(), all = used_now();
     if (!own) own = more(all, others);
-    now.code += more(more(own, pool_bytes), device_parts_sum(parts));
+    (joined ? now.ranks : now.code) += more(more(own, pool_bytes), device_parts_sum(parts));
     return now;
 }

@@ -24,5 +24,5 @@ cudaError_t cuda_parts_open(int number, cudaError_t (*handles)(void), device_par
 cudaError_t cuda_parts_touch(cudaStream_t lane);
 
 /* What the process holds now, of which `pool_bytes` are pools and `parts` was measured when it was opened:
- * what has been added since counts as code. */
-device_parts cuda_parts_now(const device_parts *parts, uint64_t pool_bytes);
+ * what has been added since counts as code, or, with ranks that a library has `joined`, as theirs. */
+device_parts cuda_parts_now(const device_parts *parts, uint64_t pool_bytes, bool joined);

@@ -18,7 +18,8 @@ static interval sum(const llama_cpp_place *p) {
 /* It holds no kernels of a framework around it, and takes about what the driver itself does. */
 static void place(const framework_subject *q, const llama_cpp_result *l, framework_result *r) {
     hardware h = *q->hardware;
-    framework_subject less = { q->model, q->config, &h };
+    framework_subject less = *q;
+    less.hardware = &h;
     interval reserved = sum(&l->device);
     h.context[1] = h.context[0], h.context[0] /= 2, h.workspace = 0;
     framework_place(&less, r, &reserved);

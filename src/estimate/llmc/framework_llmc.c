@@ -86,4 +86,5 @@ static bool to_smaller(const framework_subject *q, framework_settings *s, char *
 static const framework_change changes[] = { { .apply = to_norms }, { .apply = to_smaller, .repeats = true } };
 
 const framework framework_llmc = { "llm.c", "llm.c",  changes,  sizeof changes / sizeof *changes,
-                                   check,   estimate, describe, variable };
+                                   check,   estimate, describe, variable,
+                                   NULL };

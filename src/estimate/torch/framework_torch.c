@@ -139,7 +139,8 @@ static uint64_t room_of(const framework_subject *q, const framework_settings *s)
 /* Workspaces are the allocator's, so they are in what is reserved. */
 static void place(const framework_subject *q, const interval *reserved, framework_result *r) {
     hardware h = *q->hardware;
-    framework_subject less = { q->model, q->config, &h };
+    framework_subject less = *q;
+    less.hardware = &h;
     h.workspace = 0;
     framework_place(&less, r, reserved);
 }
@@ -292,9 +293,8 @@ static void set_cache(const framework_subject *q, torch_settings *s) {
     s->layers = h.layers, s->near_layers = h.window ? h.near : 0, s->window = h.window;
 }
 
-static status estimate(const framework_subject *q, const framework_settings *s, framework_result *r) {
-    torch_result t;
-    *r = (framework_result){ .terms_of = FRAMEWORK_LIVE, .last_layer = FRAMEWORK_DEVICE };
+/* The settings with what the device says. */
+static torch_settings settings_on(const framework_subject *q, const framework_settings *s) {
     torch_settings with = s->torch;
     with.limit = room_of(q, s);
     with.workspace = q->hardware->workspace;
@@ -303,6 +303,18 @@ static status estimate(const framework_subject *q, const framework_settings *s, 
     with.multiprocessors = known ? q->hardware->multiprocessors : usual_multiprocessors;
     with.threads = known ? q->hardware->threads : usual_threads;
     set_cache(q, &with);
+    return with;
+}
+
+static status watch(const framework_subject *q, const framework_settings *s, tape_watcher *w) {
+    torch_settings with = settings_on(q, s);
+    return torch_watch(q->model, &with, w);
+}
+
+static status estimate(const framework_subject *q, const framework_settings *s, framework_result *r) {
+    torch_result t;
+    *r = (framework_result){ .terms_of = FRAMEWORK_LIVE, .last_layer = FRAMEWORK_DEVICE };
+    torch_settings with = settings_on(q, s);
     TRY(torch_estimate(q->model, &with, &t));
     torch_reach_beyond(q, &with, &t);
     r->layers[FRAMEWORK_LIVE] = t.live;
@@ -552,10 +564,10 @@ static const framework_change changes[] = {
 enum { CHANGES = sizeof changes / sizeof *changes };
 
 const framework framework_hf = {
-    "hf", "Hugging Face's transformers", changes, CHANGES, check, estimate, describe, variable
+    "hf", "Hugging Face's transformers", changes, CHANGES, check, estimate, describe, variable, watch
 };
-const framework framework_pytorch = { "pytorch", "PyTorch", changes,  CHANGES,
-                                      check,     estimate,  describe, variable };
+const framework framework_pytorch = { "pytorch", "PyTorch", changes,  CHANGES, check,
+                                      estimate,  describe,  variable, watch };
 const framework framework_litgpt = {
-    "litgpt", "Lightning's litgpt", changes, CHANGES, check, estimate, describe, variable
+    "litgpt", "Lightning's litgpt", changes, CHANGES, check, estimate, describe, variable, watch
 };

@@ -73,10 +73,16 @@ typedef struct {
     uint64_t workspace; /* of products, which the next one takes */
     bool biased[2];     /* forward's and backward's thread have multiplied with a bias */
     const char *now;
+    uint32_t round;
 } player;
 
 static storage *at(const player *p, uint32_t s) { return (storage *)p->storages.data + s; }
 static const tape_call *call_at(const player *p, uint32_t i) { return (tape_call *)p->t->calls.data + i; }
+
+static void tell(const player *p, const char *what, int32_t site) {
+    const tape_watcher *w = p->s->watcher;
+    if (w) w->call(w->context, what, site, p->now, p->round);
+}
 
 static uint32_t take_on(player *p, uint64_t bytes, tape_term term, uint8_t stream) {
     uint32_t s = 0;
@@ -88,6 +94,7 @@ static uint32_t take_on(player *p, uint64_t bytes, tape_term term, uint8_t strea
     const tape_listener *l = p->s->listener;
     *at(p, s) = (storage){ .bytes = bytes, .references = 1, .term = term };
     if (l) at(p, s)->block = l->take(l->context, bytes, stream);
+    if (p->s->watcher) p->s->watcher->born(p->s->watcher->context, s, bytes, term);
     p->live += bytes, p->by_term[term] += bytes;
     if (p->live > p->r->peak) {
         p->r->peak = p->live, p->r->peak_in = p->now;
@@ -105,6 +112,7 @@ static void give(player *p, uint32_t s) {
     const tape_listener *l = p->s->listener;
     p->live -= at(p, s)->bytes, p->by_term[at(p, s)->term] -= at(p, s)->bytes;
     if (l) l->give(l->context, at(p, s)->block);
+    if (p->s->watcher) p->s->watcher->died(p->s->watcher->context, s);
     p->free_list[p->free_count++] = s;
 }
 
@@ -171,6 +179,7 @@ static void take_workspaces(player *p, const tape_call *c, bool backward) {
 static void run_forward(player *p, uint32_t i, bool saving) {
     const tape_call *c = call_at(p, i);
     const tape_item *made = tape_at(p->t, c->out);
+    tell(p, c->what, c->site);
     uint32_t extra = take(p, c->forward, TAPE_TEMPORARIES);
     p->of[c->out] = c->view ? share(p, p->of[c->in[0]]) : take(p, tape_bytes(p->t, c->out), made->term);
     take_workspaces(p, c, false);
@@ -221,6 +230,7 @@ static void let_go(player *p, array *storages) {
 static void run_backward(player *p, uint32_t i, const uint32_t *of) {
     const tape_call *c = call_at(p, i);
     uint32_t got = p->gradient[c->out];
+    tell(p, c->what, c->site);
     p->gradient[c->out] = 0;
     if (got && differentiable(p, c)) {
         uint32_t extra = take(p, c->backward, TAPE_TEMPORARIES);
@@ -448,6 +458,7 @@ static void cut_units(player *p) {
 
 static void play_sources(player *p) {
     p->now = "forward";
+    tell(p, "weights and inputs", -1);
     if (p->s->cuts_units && p->s->listener) cut_units(p);
     for (tape_value v = 1; v < p->t->items.count; v++)
         if (permanent(p, v) && !p->of[v]) p->of[v] = take(p, own_bytes(p, v), tape_at(p->t, v)->term);
@@ -490,6 +501,7 @@ static bool play_update(player *p, bool first) {
     uint32_t *scratch = memory_new(p->t->items.count, sizeof *scratch);
     if (!scratch) return false;
     p->now = "update";
+    tell(p, "update", -1);
     if (first) take_moments(p, p->s->optimizer_bytes);
     if (p->s->update_spread)
         take_spread(p, p->s->update_bytes, TAPE_TEMPORARIES, scratch);
@@ -540,6 +552,7 @@ static bool play_lengths(player *p, reading *places, reading *held) {
     const tape *own = p->t;
     bool good = true, first = true;
     for (uint32_t i = 0; good && i < 2 * (p->s->other_count + 1); i++) {
+        p->round = i;
         uint32_t which = i % (p->s->other_count + 1);
         p->t = which < p->s->other_count ? p->s->others + which : own;
         good = play_step(p, places, held, first);

@@ -91,6 +91,17 @@ typedef struct {
     void *context;
 } tape_listener;
 
+/* Gets what happens and when, for a picture of the step. Storages go by numbers, which are used again. */
+typedef struct {
+    /* A call begins: of forward, also of a block that is computed again; of backward; the update. `round`:
+     * which step, from 0. */
+    void (*call)(void *context, const char *what, int32_t site, const char *phase, uint32_t round);
+    void (*born)(void *context, uint32_t storage, uint64_t bytes, tape_term term);
+    void (*died)(void *context, uint32_t storage);
+    void *context;
+    const uint64_t *reserved; /* of the allocator that is told everything first; NULL: there is none */
+} tape_watcher;
+
 typedef struct {
     bool checkpointing;       /* blocks keep their inputs only and are computed again */
     bool reentrant;           /* ... by a function that holds their inputs and results until it ends */
@@ -117,6 +128,7 @@ typedef struct {
     bool synchronises; /* all weights are sent from one device to the others before anything else */
     bool cuts_units;   /* each block arrives whole, is copied into one buffer, and a share of that is kept */
     const tape_listener *listener;
+    const tape_watcher *watcher; /* NULL: nobody */
     const tape
         *others; /* the same calls on other sizes: steps of these are played around those of the tape */
     uint32_t other_count;

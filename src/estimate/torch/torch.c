@@ -404,8 +404,9 @@ static void close_lengths(lengths *l) {
     while (l->count) tape_close(&l->of[--l->count]);
 }
 
+/* `w`: NULL: nobody watches. */
 static status play(const torch_settings *s, const tape *t, const lengths *l, const trained *c,
-                   torch_result *r) {
+                   tape_watcher *w, torch_result *r) {
     allocator a;
     tape_result played;
     tape_settings how = settings_of(s, c);
@@ -415,7 +416,10 @@ static status play(const torch_settings *s, const tape *t, const lengths *l, con
     a.limit = s->limit, a.expandable = s->expandable;
     tape_listener listener = { allocator_take, allocator_give, &a };
     if (s->cuda) how.listener = &listener;
+    if (w) w->reserved = s->cuda ? &a.reserved : NULL;
+    how.watcher = w;
     status result = tape_play(t, &how, &played);
+    if (w) w->reserved = NULL;
     if (result == STATUS_OK && a.failed) result = status_set(STATUS_FAILED, "no memory to estimate");
     r->peak_in = played.peak_in;
     for (int k = 0; k < TAPE_TERMS; k++) r->by_term[k] = played.at_peak[k];
@@ -521,7 +525,7 @@ static status estimate_graph(const model *m, const graph *g, const torch_setting
     TRY(tape_open(&t));
     status result = torch_read(g, s, &t);
     if (result == STATUS_OK) result = read_lengths(s, &t, &l);
-    if (result == STATUS_OK) result = play(s, &t, &l, &c, r);
+    if (result == STATUS_OK) result = play(s, &t, &l, &c, NULL, r);
     count_operations(g, r);
     r->calls = t.calls.count;
     if (result == STATUS_OK) result = play_besides(m, s, &t, &c, &r->besides);
@@ -576,14 +580,46 @@ static bool repeats_heads(const model *m, const torch_settings *s) {
     return found && s->transformers && s->older;
 }
 
-status torch_estimate(const model *m, const torch_settings *settings, torch_result *r) {
-    graph g;
-    torch_settings with = *settings, *s = &with;
+static torch_settings prepared(const model *m, const torch_settings *s) {
+    torch_settings with = *s;
     with.positions = m->context;
     with.of = m;
     with.repeats_heads = repeats_heads(m, s);
     with.masters = s->types == TORCH_AUTOCAST && torch_is_shared(s) && s->shard >= TORCH_ZERO1;
     if (with.masters) with.types = TORCH_HALF;
+    return with;
+}
+
+static status watch_graph(const graph *g, const torch_settings *s, tape_watcher *w) {
+    trained c = { 0 };
+    torch_result r = { 0 };
+    tape t;
+    lengths l = { .count = 0 };
+    TRY(count_trained(g, s, &c));
+    TRY(tape_open(&t));
+    status result = torch_read(g, s, &t);
+    if (result == STATUS_OK) result = read_lengths(s, &t, &l);
+    if (result == STATUS_OK) result = play(s, &t, &l, &c, w, &r);
+    close_lengths(&l);
+    tape_close(&t);
+    return result;
+}
+
+status torch_watch(const model *m, const torch_settings *settings, tape_watcher *w) {
+    graph g;
+    torch_settings with = prepared(m, settings), *s = &with;
+    model_ports ports = { 0 };
+    TRY(graph_open(&g));
+    m->build(m, &g, &(model_run){ .mode = MODEL_TRAIN, .batch = s->batch, .context = s->context }, &ports);
+    status result = graph_status(&g);
+    if (result == STATUS_OK) result = watch_graph(&g, s, w);
+    graph_close(&g);
+    return result;
+}
+
+status torch_estimate(const model *m, const torch_settings *settings, torch_result *r) {
+    graph g;
+    torch_settings with = prepared(m, settings), *s = &with;
     model_ports ports = { 0 };
     *r = (torch_result){ 0 };
     TRY(graph_open(&g));

@@ -65,6 +65,7 @@ typedef struct {
     torch_types types;
     torch_attention attention;
     torch_update update;
+    bool update_by_rule; /* of a recorded step: not as it was recorded, but as the settings say */
     torch_shard shard;
     torch_host_keeps host_keeps;
     optimizer_kind optimizer;
@@ -141,6 +142,9 @@ static inline bool torch_is_shared(const torch_settings *s) {
 int64_t torch_accumulation(const torch_settings *s);
 
 status torch_estimate(const model *m, const torch_settings *s, torch_result *r);
+
+/* The steps whose peak torch_estimate's likely value is, told to `w` as they are played. */
+status torch_watch(const model *m, const torch_settings *s, tape_watcher *w);
 
 /* Writes the step's calls; for tests. `g` is a forward graph (MODEL_TRAIN). */
 status torch_read(const graph *g, const torch_settings *s, tape *t);

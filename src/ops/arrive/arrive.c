@@ -30,8 +30,7 @@ static void arrive_wait(const op_call *c) {
 
 const op_kernel arrive_cpu[] = { { "arrive_wait", NULL, NULL, arrive_wait }, { 0 } };
 
-static const op_input inputs[] = { { "received", DTYPE_MASK_FLOAT, 1, 4, false },
-                                   { "sent", DTYPE_MASK_FLOAT, 1, 4, false } };
+static const op_input inputs[] = { { "received", 0, 1, 4, false }, { "sent", 0, 1, 4, true } };
 static const op_alias aliases[] = { { .out = 0, .in = 0, .must = true } };
 
 /* With one rank it is there at once. */
@@ -53,4 +52,5 @@ const op_def op_arrive = { .name = "arrive",
                            .infer = infer,
                            .cost = cost,
                            .cpu = arrive_cpu,
+                           .cuda = OP_CUDA(arrive_cuda),
                            .cases = cases };

@@ -182,9 +182,9 @@ static void run(const op_call *c) {
     attention_paged_biased with = { (const float *)bias->data, (const int32_t *)op_in(c, 9)->data,
                                     shape_last(&bias->shape), a->here };
     if (bias->data)
-        cuda_rows_kept_long(queries, PAGED_SEGMENT, queries_of(c, with));
+        cuda_rows_kept(queries, PAGED_SEGMENT, queries_of(c, with));
     else
-        cuda_rows_kept_long(queries, PAGED_SEGMENT, queries_of(c, attention_paged_unbiased{}));
+        cuda_rows_kept(queries, PAGED_SEGMENT, queries_of(c, attention_paged_unbiased{}));
 }
 
 CUDA_KERNELS(attention_paged_cuda, { "attention_paged_cuda_warps", cuda_accepts, NULL, run });

@@ -8,7 +8,10 @@ static void exchange_start(const op_call *c) {
                               .from = c->in[0].data,
                               .to = c->out[0].data,
                               .whole = (uint64_t)shape_elements(&c->in[0].shape) * each,
-                              .share = (uint64_t)a->share * each });
+                              .share = (uint64_t)a->share * each,
+                              .first = (uint64_t)a->first * each,
+                              .some = (uint64_t)a->some * each,
+                              .group = a->ranks });
 }
 
 const op_kernel exchange_cpu[] = { { "exchange_start", NULL, NULL, exchange_start }, { 0 } };

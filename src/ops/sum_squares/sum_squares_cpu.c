@@ -1,5 +1,6 @@
 #include "ops/fast.h"
 #include "ops/reference.h"
+#include "ops/square_tiles/square_tiles.h"
 #include "ops/sum_squares/sum_squares.h"
 
 static void sum_squares_reference(const op_call *c) {
@@ -14,41 +15,11 @@ static int64_t tiles_of(const op_call *c) {
     return (shape_elements(&c->in[0].shape) + SUM_SQUARES_TILE - 1) / SUM_SQUARES_TILE;
 }
 
-VECTOR_INLINE double element(const void *x, int64_t i, const dtype type) {
-    return (double)fast_get(x, i, type);
-}
-
-VECTOR_INLINE double sum_typed(const void *x, int64_t n, const dtype type) {
-    enum { LANES = 16 };
-    double lane[LANES] = { 0 }, rest = 0;
-    int64_t i = 0;
-    for (; i + LANES <= n; i += LANES)
-        for (int j = 0; j < LANES; j++) lane[j] += element(x, i + j, type) * element(x, i + j, type);
-    for (; i < n; i++) rest += element(x, i, type) * element(x, i, type);
-    for (int j = 0; j < LANES; j++) rest += lane[j];
-    return rest;
-}
-
-VECTOR_CLONES static double sum_f32(const float *x, int64_t n) { return sum_typed(x, n, DTYPE_F32); }
-VECTOR_CLONES static double sum_bf16(const uint16_t *x, int64_t n) { return sum_typed(x, n, DTYPE_BF16); }
-
-static double sum_f16(const uint16_t *x, int64_t n) {
-    float wide[SUM_SQUARES_TILE];
-    half_widen(DTYPE_F16, x, n, wide);
-    return sum_f32(wide, n);
-}
-
 /* Each tile's sum goes to its place in the scratch. */
 static void sum_tiles(const op_call *c, int64_t first, int64_t last) {
-    const op_arg *x = &c->in[0];
-    int64_t n = shape_elements(&x->shape);
-    for (int64_t tile = first; tile < last; tile++) {
-        int64_t at = tile * SUM_SQUARES_TILE, here = at + SUM_SQUARES_TILE < n ? SUM_SQUARES_TILE : n - at;
-        const uint16_t *half = (const uint16_t *)x->data + at;
-        ((double *)c->scratch)[tile] = x->dtype == DTYPE_BF16  ? sum_bf16(half, here)
-                                       : x->dtype == DTYPE_F16 ? sum_f16(half, here)
-                                                               : sum_f32((const float *)x->data + at, here);
-    }
+    int64_t n = shape_elements(&c->in[0].shape);
+    for (int64_t tile = first; tile < last; tile++)
+        ((double *)c->scratch)[tile] = square_tiles_of(&c->in[0], tile * SUM_SQUARES_TILE, n);
 }
 
 static bool accepts(const op_call *c) { return c->out[0].dtype == DTYPE_F32; }

@@ -20,88 +20,16 @@
 #include "ops/cache_append/cache_append.h"
 #include "ops/fill/fill.h"
 #include "ops/reshape/reshape.h"
+#include "passes/links.h"
 #include "passes/pass.h"
 
 enum { SETTING_DEFER = 0 };
-
-/* ---- the chain of one gradient ---- */
-
-enum { MAX_LINKS = 4096 };
-
-typedef struct {
-    tensor_id parameter, gradient; /* the source, and the finished gradient */
-} updated;
-
-/* The parameter that lives where t does, or that t was made of to be updated; 0: none. */
-static tensor_id parameter_of(const graph *g, tensor_id t) {
-    tensor_id owner = graph_storage(g, t, NULL);
-    const node *maker = graph_node(g, graph_tensor(g, owner)->producer);
-    if (graph_tensor(g, owner)->producer && maker->phase == PHASE_UPDATE) owner = node_in(g, maker, 0);
-    return graph_tensor(g, owner)->role == ROLE_PARAMETER ? owner : 0;
-}
-
-/* The gradient as it was before the sums of units: what they are made of. */
-static tensor_id before_units(const graph *g, tensor_id gradient) {
-    for (tensor_id t = gradient;;) {
-        node_id maker = graph_tensor(g, t)->producer;
-        const node *n = graph_node(g, maker);
-        if (!maker || n->phase < PHASE_REDUCE) return t;
-        uint32_t i = 0;
-        while (i < n->in_count && (!node_in(g, n, i) || !graph_tensor(g, node_in(g, n, i))->producer ||
-                                   !(graph_tensor(g, node_in(g, n, i))->flags & TENSOR_GRADIENT)))
-            i++;
-        if (i == n->in_count) return gradient;
-        t = node_in(g, n, i);
-    }
-}
-
-/* Does this node update a parameter? Finds which, and by which gradient. */
-static bool find_update(const graph *g, const node *n, updated *u) {
-    *u = (updated){ 0 };
-    if (n->phase != PHASE_UPDATE) return false;
-    for (uint32_t a = 0; a < n->op->alias_count; a++) {
-        tensor_id t = n->op->aliases[a].must ? node_in(g, n, n->op->aliases[a].in) : 0;
-        if (t && parameter_of(g, t)) u->parameter = parameter_of(g, t);
-    }
-    for (uint32_t i = 0; u->parameter && i < n->in_count; i++) {
-        tensor_id t = node_in(g, n, i);
-        if (t && graph_tensor(g, t)->flags & TENSOR_GRADIENT) u->gradient = before_units(g, t);
-    }
-    return u->gradient != 0;
-}
-
-/* The links of a gradient, last first; 0 where it is no chain that a sum can be put in front of. */
-static uint32_t find_links(const graph *g, tensor_id gradient, node_id links[MAX_LINKS]) {
-    uint32_t count = 0;
-    for (tensor_id t = gradient; t; t = graph_tensor(g, t)->base) {
-        if (!graph_tensor(g, t)->producer) return 0;
-        if (count < MAX_LINKS) links[count] = graph_tensor(g, t)->producer;
-        count++;
-    }
-    return count <= MAX_LINKS ? count : 0;
-}
-
-/* The accumulator input of the node that owns output `t`; UINT32_MAX: it has none. */
-static uint32_t accumulator_of(const graph *g, const node *n, tensor_id t) {
-    for (uint32_t a = 0; a < n->op->alias_count; a++) {
-        const op_alias *alias = &n->op->aliases[a];
-        if (alias->must && alias->out < n->out_count && node_out(g, n, alias->out) == t) return alias->in;
-    }
-    return UINT32_MAX;
-}
 
 static bool may_defer(const graph *g, const node *n, const pass_context *c) {
     if (!n->op->row_sum) return false;
     const tensor *ids = graph_tensor(g, node_in(g, n, n->op->row_sum->ids));
     bool row_a_token = shape_elements(&ids->shape) == ids->shape.dim[0] * c->tokens;
     return !ids->producer && ids->role == ROLE_INPUT && row_a_token;
-}
-
-/* Are both links of one kind, so that what they add follows the rows of the batch? Parts of the loss are; a
- * table that is looked up for two texts has two kinds. */
-static bool one_kind(const graph *g, const node *a, const node *b) {
-    if (a->op != b->op) return false;
-    return !a->op->row_sum || node_in(g, a, a->op->row_sum->ids) == node_in(g, b, b->op->row_sum->ids);
 }
 
 /* Has this graph a gradient with links of two kinds; can the later kind wait, and in how many bytes per row?
@@ -115,15 +43,15 @@ typedef struct {
 static chain_survey look_at_chains(const graph *g, const pass_context *c) {
     chain_survey found = { .deferrable = true };
     for (node_id id = 1; id < g->nodes.count; id++) {
-        updated u;
-        node_id links[MAX_LINKS];
-        if (!find_update(g, graph_node(g, id), &u)) continue;
-        uint32_t count = find_links(g, u.gradient, links);
+        links_updated u;
+        node_id links[LINKS_MOST];
+        if (!links_update(g, graph_node(g, id), &u)) continue;
+        uint32_t count = links_find(g, u.gradient, links);
         found.narrow |= dtype_is_half((dtype)graph_tensor(g, u.parameter)->dtype);
         found.parameter_bytes += (int64_t)graph_tensor_bytes(g, u.parameter);
         for (uint32_t i = 0; i + 1 < count; i++) {
             const node *link = graph_node(g, links[i]);
-            if (one_kind(g, link, graph_node(g, links[count - 1]))) continue;
+            if (links_of_one_kind(g, link, graph_node(g, links[count - 1]))) continue;
             found.mixed = true;
             found.deferrable = found.deferrable && may_defer(g, link, c);
             if (!found.deferrable) continue;
@@ -214,13 +142,13 @@ static tensor_id persistent(accumulator *k, const char *prefix, tensor_id parame
 static void prepare(accumulator *k, const pass_setting *s) {
     const graph *in = k->r.in;
     for (node_id id = 1; id < in->nodes.count && !k->r.out->failed; id++) {
-        updated u;
-        node_id links[MAX_LINKS];
-        if (!find_update(in, graph_node(in, id), &u)) continue;
-        uint32_t count = find_links(in, u.gradient, links);
+        links_updated u;
+        node_id links[LINKS_MOST];
+        if (!links_update(in, graph_node(in, id), &u)) continue;
+        uint32_t count = links_find(in, u.gradient, links);
         tensor_id owner = graph_storage(in, u.gradient, NULL);
         const node *first = count ? graph_node(in, links[count - 1]) : NULL;
-        if (!first || accumulator_of(in, first, owner) == UINT32_MAX) {
+        if (!first || links_accumulator(in, first, owner) == UINT32_MAX) {
             graph_fail(k->r.out,
                        "the gradient of '%s' cannot be accumulated; pin --micro-batch to the whole batch",
                        graph_name(in, u.parameter));
@@ -229,7 +157,7 @@ static void prepare(accumulator *k, const pass_setting *s) {
         k->sum[owner] = persistent(k, "gradient", u.parameter, *graph_shape(in, owner),
                                    (dtype)graph_tensor(in, owner)->dtype);
         for (uint32_t i = 0; s->value[SETTING_DEFER] && i + 1 < count; i++)
-            if (!one_kind(in, graph_node(in, links[i]), first) &&
+            if (!links_of_one_kind(in, graph_node(in, links[i]), first) &&
                 may_defer(in, graph_node(in, links[i]), k->c))
                 k->wait[links[i]] = u.parameter;
     }
@@ -298,7 +226,7 @@ static void add_to_sums(accumulator *k, node_id id) {
     for (uint32_t o = 0; o < n->out_count; o++) {
         tensor_id t = node_out(in, n, o);
         if (!k->sum[t]) continue;
-        uint32_t i = accumulator_of(in, n, t);
+        uint32_t i = links_accumulator(in, n, t);
         inputs[i] = k->sum[t];
         if (i >= count) count = i + 1;
     }
@@ -310,8 +238,8 @@ static void clear_sums(accumulator *k) {
     const graph *in = k->r.in;
     k->r.out->phase = k->c->unit < k->c->batch ? PHASE_REDUCE : PHASE_UPDATE;
     for (node_id id = 1; id < in->nodes.count && !k->r.out->failed; id++) {
-        updated u;
-        if (find_update(in, graph_node(in, id), &u)) fill_apply(k->r.out, k->r.map[u.gradient], 0);
+        links_updated u;
+        if (links_update(in, graph_node(in, id), &u)) fill_apply(k->r.out, k->r.map[u.gradient], 0);
     }
 }
 

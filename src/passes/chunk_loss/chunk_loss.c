@@ -165,10 +165,19 @@ static status parse(const char *text, pass_setting *out) {
     return STATUS_OK;
 }
 
+/* Ranks have shares of all else, and so the head holds the peak: the matrix, its gradient, and logits. Is the
+ * tile's part of these worth more chunks, and other bits? A tile's sum over rows begins at zero, so parts of
+ * it are added in another order. */
+static bool part_of_tile_helps(const graph *g, const head *h, const pass_context *c) {
+    enum { WORTH_PART = 10 };
+    int64_t width = shape_last(graph_shape(g, node_in(g, graph_node(g, h->product), 0)));
+    return c->ranks > 1 && h->loss_backward && WORTH_PART * THREADS_ROW_TILE >= 2 * width;
+}
+
 static uint32_t settings(const graph *g, const pass_context *c, pass_setting *out, uint32_t room,
                          pass_without *without) {
     enum { WORTH_CHUNKS = 64, WORTH_FACTOR = 4 }; /* more chunks make planning long and save little */
-    (void)c, (void)without;
+    (void)without;
     head h;
     uint32_t count = 0;
     if (!find_head(g, &h) || h.rows * h.vocabulary < 1 << 18) return 0;
@@ -176,6 +185,8 @@ static uint32_t settings(const graph *g, const pass_context *c, pass_setting *ou
     int64_t small = tiles * THREADS_ROW_TILE;
     for (int64_t rows = small * WORTH_FACTOR; rows >= small && count < room; rows /= WORTH_FACTOR)
         if (rows < h.rows) out[count++] = make_setting(rows, !sums_narrow(g, &h));
+    if (part_of_tile_helps(g, &h, c) && small == THREADS_ROW_TILE && small < h.rows && count < room)
+        out[count++] = make_setting(small / WORTH_FACTOR, false);
     return count;
 }
 

@@ -1,200 +1,210 @@
-/* Training by several ranks, each of which has some of a batch's units of samples. `copies` (data parallel):
- * every rank has all weights and states, and makes the same update from the same sums.
+/* Training by several ranks, each of which has some of a batch's units of samples.
  *
- * Where one process adds the finished sum of a unit to those of the units before it, ranks exchange theirs:
- * of a large tensor each gets its share of what the others have, adds the parts in the order of ranks, which
- * is that of units, and before the update all gather the shares. So the sum over units takes a rank's share
- * of memory between programs, twice the tensor's bytes travel, and the bits are those of one process. Small
- * tensors stay whole: each rank gets them from all.
+ * copies (data parallel): every rank has all weights and states; the sums of gradients are shares while
+ *     units are added, and gathered before the update, which every rank makes of all.
+ * optimizer, gradients (ZeRO 1 and 2, one and the same here, since sums are shares in any case): states are
+ *     shares as well, each rank updates its own, and the new weights are gathered.
+ * weights (ZeRO 3, FSDP): weights are shares too, and gathered where forward and backward read them. Groups
+ *     of ranks may have a copy each (HSDP): then weights travel within a group, and sums from group to group.
+ * chain: for runs without units. Every rank has all, and sums go from rank to rank (chain.c).
  *
- * What a rank receives lives from the start of a movement on, what it sends until that is over. One gradient
- * travels while backward makes the next one; then it has arrived, and dies.
- *
- * S. Rajbhandari et al., ZeRO: Memory Optimizations Toward Training Trillion Parameter Models, 2020, without
- * its stages so far. */
+ * S. Rajbhandari et al., ZeRO: Memory Optimizations Toward Training Trillion Parameter Models, 2020. Y. Zhao
+ * et al., PyTorch FSDP: Experiences on Scaling Fully Sharded Data Parallel, 2023. */
+#include "passes/sharding/sharding.h"
+
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
-#include "ir/op.h"
-#include "ir/rewrite.h"
-#include "ops/add_into/add_into.h"
-#include "ops/add_parts/add_parts.h"
-#include "ops/arrive/arrive.h"
-#include "ops/exchange/exchange.h"
-#include "ops/gather_ranks/gather_ranks.h"
-#include "passes/pass.h"
+enum { STAGE, AHEAD, KEEP, GROUP }; /* places of the numbers in a setting */
+enum { MOST_KEPT = 100000, MOST_GROUPED = 1 << 16 };
 
-enum { CELL = 4096, SMALL = 65536 }; /* elements: shares are whole cells; what is smaller stays whole */
+static const char *const stages[] = { [SHARE_SUMS] = "copies",
+                                      [SHARE_STATES] = "gradients",
+                                      [SHARE_WEIGHTS] = "weights",
+                                      [SHARE_CHAIN] = "chain" };
 
-static status parse(const char *text, pass_setting *out) {
-    if (strcmp(text, "copies") != 0)
-        return status_set(
-            STATUS_INVALID,
-            "--sharding: '%s' is neither auto nor copies; shares of states, gradients and weights "
-            "don't exist yet",
-            text);
-    *out = (pass_setting){ .class = PASS_EXACT, .gradients = true };
-    strcpy(out->text, "copies");
-    return STATUS_OK;
+static share_setting of_setting(const pass_setting *s) {
+    return (share_setting){ (share_stage)s->value[STAGE], s->value[AHEAD], s->value[KEEP], s->value[GROUP] };
 }
 
-static uint32_t settings(const graph *g, const pass_context *c, pass_setting *out, uint32_t room,
-                         pass_without *without) {
-    (void)g;
-    if (!c->training || c->ranks < 2 || !room) return 0;
-    *without = PASS_NEEDED; /* ranks that know nothing of each other train several models */
-    return parse("copies", &out[0]) == STATUS_OK;
+/* A group of all ranks is none, and a group of one shares nothing. */
+static share_setting among(const pass_setting *s, int64_t ranks) {
+    share_setting set = of_setting(s);
+    if (set.group == 1) set = (share_setting){ .stage = SHARE_SUMS };
+    if (set.group == ranks) set.group = 0;
+    return set;
 }
 
-static status check(const graph *g, const pass_setting *s, const pass_context *c) {
-    (void)g;
-    if (!c->training || c->ranks > 1) return STATUS_OK;
-    return status_set(STATUS_INVALID, "--sharding %s is of several ranks, and there is one; leave it out",
-                      s->text);
+/* ---- what people write ---- */
+
+static status not_read(const char *text) {
+    return status_set(STATUS_INVALID,
+                      "--sharding: '%s' is neither auto, copies, gradients, chain nor weights, which may go "
+                      "on with :ahead=0 to %d, :keep=BLOCKS and :group=RANKS",
+                      text, MOST_AHEAD);
 }
 
-/* ---- rewriting ---- */
-
-/* A movement that has begun. */
-typedef struct {
-    tensor_id received, sent; /* of `out`; received 0: none */
-    tensor_id sum;            /* what its parts are added to; 0: it is a whole that was gathered */
-    tensor_id of;             /* the sum of units, as a tensor of `in` */
-} movement;
-
-typedef struct {
-    rewrite r;
-    int64_t ranks;
-    tensor_id *share;      /* by tensor of `in`: this rank's share of a sum; 0: it has none */
-    movement parts, whole; /* under way: parts of one sum, and what was gathered of the one before */
-} sharder;
-
-static int64_t share_of(const sharder *k, int64_t elements) {
-    int64_t cells = (elements + CELL - 1) / CELL;
-    return (cells + k->ranks - 1) / k->ranks * CELL;
-}
-
-static bool is_large(const graph *g, tensor_id t) { return shape_elements(graph_shape(g, t)) >= SMALL; }
-
-static tensor_id flagged(sharder *k, tensor_id t, tensor_id like) {
-    if (t) graph_tensor(k->r.out, t)->flags |= graph_tensor(k->r.in, like)->flags & TENSOR_GRADIENT;
-    return t;
-}
-
-/* A gathered sum is there. */
-static void end_whole(sharder *k) {
-    movement m = k->whole;
-    if (!m.received) return;
-    k->whole = (movement){ 0 };
-    k->r.out->phase = PHASE_REDUCE, k->r.out->site = SITE_NONE;
-    k->r.map[m.of] = flagged(k, arrive_apply(k->r.out, m.received, m.sent), m.of);
-}
-
-/* The parts of a sum are there, and are added; where each rank has a share, all are gathered. */
-static void end_parts(sharder *k) {
-    movement m = k->parts;
-    if (!m.received) return;
-    k->parts = (movement){ 0 };
-    k->r.out->phase = PHASE_REDUCE, k->r.out->site = SITE_NONE;
-    tensor_id parts = flagged(k, arrive_apply(k->r.out, m.received, m.sent), m.of);
-    tensor_id sum = flagged(k, add_parts_apply(k->r.out, m.sum, parts), m.of);
-    k->r.map[m.of] = sum;
-    if (!is_large(k->r.in, m.of)) return;
-    k->share[m.of] = sum;
-    tensor_id whole = flagged(k, gather_ranks_apply(k->r.out, sum, *graph_shape(k->r.in, m.of)), m.of);
-    k->whole = (movement){ .received = whole, .sent = sum, .of = m.of };
-}
-
-static void end_all(sharder *k) {
-    end_whole(k);
-    end_parts(k);
-    end_whole(k);
-}
-
-/* In the place of sum = add_into(sum, x). */
-static void begin_parts(sharder *k, const node *n) {
-    const graph *in = k->r.in;
-    tensor_id of = node_out(in, n, 0), x = k->r.map[node_in(in, n, 1)], received;
-    int64_t elements = shape_elements(graph_shape(in, of));
-    end_whole(k);
-    end_parts(k);
-    k->r.out->phase = PHASE_REDUCE, k->r.out->site = n->site;
-    if (is_large(in, of))
-        received = exchange_apply(k->r.out, x, k->ranks, share_of(k, elements));
-    else
-        received = gather_ranks_apply(k->r.out, x, SHAPE(k->ranks, elements));
-    k->parts = (movement){ flagged(k, received, of), x, k->r.map[node_in(in, n, 0)], of };
-}
-
-/* Does the node wait for what is under way, or write over what is being sent? */
-static bool waits(const sharder *k, const node *n) {
-    for (uint32_t i = 0; i < n->in_count; i++) {
-        tensor_id t = node_in(k->r.in, n, i);
-        if (t && (t == k->parts.of || t == k->whole.of)) return true;
-        if (t && k->parts.received && k->r.map[t] == k->parts.sent) return true;
+/* ":ahead=2", ":keep=4", ":group=8", in any order. */
+static bool read_part(const char **at, share_setting *s) {
+    const struct {
+        const char *name;
+        int64_t *to;
+        long least, most;
+    } parts[] = { { ":ahead=", &s->ahead, 0, MOST_AHEAD },
+                  { ":keep=", &s->keep, 0, MOST_KEPT },
+                  { ":group=", &s->group, 1, MOST_GROUPED } };
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        size_t length = strlen(parts[i].name);
+        char *end;
+        if (strncmp(*at, parts[i].name, length) != 0) continue;
+        const char *digits = *at + length;
+        if (*digits < '0' || *digits > '9') return false;
+        long value = strtol(digits, &end, 10);
+        if (value < parts[i].least || value > parts[i].most) return false;
+        *parts[i].to = value;
+        *at = end;
+        return true;
     }
     return false;
 }
 
-static void copy_node(sharder *k, node_id id) {
-    enum { MOST = 64 };
-    const graph *in = k->r.in;
-    const node *n = graph_node(in, id);
-    tensor_id inputs[MOST];
-    bool place = false; /* who only gives a result its place means the sum where it stays */
-    if (waits(k, n)) end_all(k);
-    for (uint32_t i = 0; i < n->in_count && i < MOST; i++) {
-        tensor_id t = node_in(in, n, i);
-        bool stays = t && k->share[t] && n->op->places >> i & 1u;
-        inputs[i] = !t ? 0 : stays ? k->share[t] : k->r.map[t];
-        place |= stays;
-    }
-    if (place)
-        rewrite_node_inputs(&k->r, id, inputs, n->in_count);
-    else
-        rewrite_node(&k->r, id);
+static void write_setting(const share_setting *s, pass_setting *out) {
+    int n = snprintf(out->text, sizeof out->text, "%s", stages[s->stage]);
+    if (s->stage == SHARE_WEIGHTS && s->ahead != 1)
+        n += snprintf(out->text + n, sizeof out->text - (size_t)n, ":ahead=%lld", (long long)s->ahead);
+    if (s->keep) n += snprintf(out->text + n, sizeof out->text - (size_t)n, ":keep=%lld", (long long)s->keep);
+    if (s->group) snprintf(out->text + n, sizeof out->text - (size_t)n, ":group=%lld", (long long)s->group);
+    out->value[STAGE] = s->stage, out->value[AHEAD] = s->ahead, out->value[KEEP] = s->keep;
+    out->value[GROUP] = s->group;
 }
 
-/* Sums of large tensors are kept as shares. */
-static void keep_shares(sharder *k) {
-    const graph *in = k->r.in;
-    for (node_id id = 1; id < in->nodes.count; id++) {
-        const node *n = graph_node(in, id);
-        if (n->op != &op_add_into || !is_large(in, node_out(in, n, 0))) continue;
-        tensor_id source = node_in(in, n, 0);
-        rewrite_source_shape(&k->r, source, SHAPE(share_of(k, shape_elements(graph_shape(in, source)))));
+static status parse(const char *text, pass_setting *out) {
+    share_setting s = { .ahead = 1 };
+    size_t length = strcspn(text, ":");
+    int found = -1;
+    for (int i = SHARE_SUMS; i <= SHARE_CHAIN; i++)
+        if (strlen(stages[i]) == length && strncmp(text, stages[i], length) == 0) found = i;
+    if (length == strlen("optimizer") && strncmp(text, "optimizer", length) == 0) found = SHARE_STATES;
+    if (found < 0 || (text[length] && found != SHARE_WEIGHTS)) return not_read(text);
+    s.stage = (share_stage)found;
+    for (const char *at = text + length; *at;)
+        if (!read_part(&at, &s)) return not_read(text);
+    *out = (pass_setting){ .class = PASS_EXACT, .gradients = true };
+    write_setting(&s, out);
+    return STATUS_OK;
+}
+
+/* ---- what is worth trying ---- */
+
+static int32_t blocks_of(const graph *g) {
+    int32_t blocks = 0;
+    for (node_id id = 1; id < g->nodes.count; id++)
+        if (graph_node(g, id)->site >= blocks) blocks = graph_node(g, id)->site + 1;
+    return blocks;
+}
+
+/* Where there are several hosts, the ranks of each may be a group. */
+static int64_t group_of_hosts(const pass_context *c) {
+    bool several = c->of_host > 1 && c->of_host < c->ranks && c->ranks % c->of_host == 0;
+    return several ? c->of_host : 0;
+}
+
+/* Sums alone are shared only where nothing else can be: what updates on shares saves costs nothing. */
+static uint32_t settings(const graph *g, const pass_context *c, pass_setting *out, uint32_t room,
+                         pass_without *without) {
+    const char *name;
+    if (!c->training || c->ranks < 2) return 0;
+    *without = PASS_NEEDED; /* ranks that know nothing of each other train several models */
+    if (c->chained) return room && parse("chain", &out[0]) == STATUS_OK;
+    bool any = cut_any(g, &name);
+    int64_t some = blocks_of(g) / 2, group = group_of_hosts(c);
+    const share_setting list[] = { { SHARE_STATES, 1, 0, 0 },         { SHARE_WEIGHTS, 1, some, 0 },
+                                   { SHARE_WEIGHTS, 1, 0, 0 },        { SHARE_WEIGHTS, 0, 0, 0 },
+                                   { SHARE_WEIGHTS, 1, some, group }, { SHARE_WEIGHTS, 1, 0, group },
+                                   { SHARE_WEIGHTS, 0, 0, group } };
+    enum { LISTED = sizeof list / sizeof *list, OF_ALL = 4 };
+    uint32_t count = 0, from = any && !*name ? 0 : LISTED, end = group ? LISTED : OF_ALL;
+    if (from && room) count = parse(any ? "gradients" : "copies", &out[0]) == STATUS_OK;
+    for (uint32_t i = from; i < end && count < room; i++) {
+        if (!some && (i == 1 || i == OF_ALL)) continue; /* they are as the ones behind them */
+        out[count] = (pass_setting){ .class = PASS_EXACT, .gradients = true };
+        write_setting(&list[i], &out[count++]);
     }
+    return count;
+}
+
+static status check_chain(const graph *g, const pass_setting *s, const pass_context *c) {
+    bool chain = s->value[STAGE] == SHARE_CHAIN;
+    if (chain && !c->chained)
+        return status_set(STATUS_INVALID,
+                          "--sharding chain is of runs without --unit; leave one of the two out");
+    if (!chain)
+        return status_set(STATUS_INVALID,
+                          "--sharding %s adds up units of samples: say --unit N; without units there is "
+                          "--sharding chain",
+                          s->text);
+    const char *why = chain_refusal(g, c);
+    return why ? status_set(STATUS_INVALID, "--sharding chain: %s; say --unit N", why) : STATUS_OK;
+}
+
+static status check_group(const pass_setting *s, const pass_context *c) {
+    long long group = s->value[GROUP], ranks = c->ranks;
+    if (!group || ranks % group == 0) return STATUS_OK;
+    return status_set(STATUS_INVALID,
+                      "--sharding %s: %lld ranks are no whole number of groups of %lld; choose a divisor of "
+                      "%lld",
+                      s->text, ranks, group, ranks);
+}
+
+static status check(const graph *g, const pass_setting *s, const pass_context *c) {
+    const char *name;
+    if (!c->training) return STATUS_OK;
+    if (c->ranks < 2)
+        return status_set(STATUS_INVALID, "--sharding %s is of several ranks, and there is one; leave it out",
+                          s->text);
+    if (c->chained || s->value[STAGE] == SHARE_CHAIN) return check_chain(g, s, c);
+    TRY(check_group(s, c));
+    bool any = cut_any(g, &name);
+    if (among(s, c->ranks).stage == SHARE_SUMS || (any && (!*name || s->value[STAGE] == SHARE_STATES)))
+        return STATUS_OK;
+    if (*name)
+        return status_set(
+            STATUS_INVALID,
+            "--sharding %s: the update of '%s' needs all of it (Adafactor has means of rows and "
+            "columns); say --optimizer adamw, or --sharding copies",
+            s->text, name);
+    return status_set(STATUS_INVALID,
+                      "--sharding %s: this model has no weight of %d numbers or more that could be shared; "
+                      "say --sharding copies",
+                      s->text, SMALL);
+}
+
+static status copy_all(const graph *in, graph *out) {
+    rewrite r;
+    TRY(rewrite_open(&r, in, out));
+    for (node_id id = 1; id < in->nodes.count && !out->failed; id++) rewrite_node(&r, id);
+    return rewrite_close(&r);
 }
 
 static status run(const graph *in, const pass_setting *s, const pass_context *c, graph *out) {
-    (void)s;
-    sharder k = { .ranks = c->ranks, .share = memory_new(in->tensors.count, sizeof(tensor_id)) };
-    status result = rewrite_open(&k.r, in, out);
-    if (!k.share) graph_no_memory(out);
-    bool apply = c->training && c->ranks > 1;
-    if (!out->failed && apply) keep_shares(&k);
-    for (node_id id = 1; id < in->nodes.count && !out->failed; id++) {
-        const node *n = graph_node(in, id);
-        if (apply && n->op == &op_add_into)
-            begin_parts(&k, n);
-        else
-            copy_node(&k, id);
-    }
-    if (!out->failed) end_all(&k);
-    memory_free(k.share);
-    status closed = rewrite_close(&k.r);
-    return result != STATUS_OK ? result : closed;
+    share_setting setting = among(s, c->ranks);
+    if (c->chained && c->training) return chain_run(in, c, out);
+    if (c->ranks < 2 || setting.stage == SHARE_CHAIN || (!c->training && setting.stage == SHARE_SUMS))
+        return copy_all(in, out);
+    return share_run(in, &setting, c, out);
 }
 
-const pass pass_sharding = { .name = "sharding",
-                             .help = "what ranks share of a training: copies, sums alone",
-                             .values = "auto, copies",
-                             .paper = "Rajbhandari et al. 2020",
-                             .class = PASS_EXACT,
-                             .stage = PASS_STEP,
-                             .frees = 1u << ROLE_GRADIENT,
-                             .training_only = true,
-                             .parse = parse,
-                             .settings = settings,
-                             .check = check,
-                             .run = run };
+const pass pass_sharding = {
+    .name = "sharding",
+    .help = "what ranks share of a training: sums alone, states, or weights too",
+    .values = "auto, copies, gradients, weights (with :ahead=N, :keep=BLOCKS and :group=RANKS), chain",
+    .paper = "Rajbhandari et al. 2020",
+    .class = PASS_EXACT,
+    .stage = PASS_STEP,
+    .frees = 1u << ROLE_GRADIENT | 1u << ROLE_STATE | 1u << ROLE_PARAMETER,
+    .parse = parse,
+    .settings = settings,
+    .check = check,
+    .run = run
+};

@@ -42,6 +42,10 @@ static uint32_t settings(const graph *g, const pass_context *c, pass_setting *ou
 }
 
 static status check(const graph *g, const pass_setting *s, const pass_context *c) {
+    if (c->chained)
+        return status_set(STATUS_INVALID,
+                          "--update-early cannot be combined with several ranks: gradients of all ranks must "
+                          "be complete before they are used; leave it out");
     if (c->unit < c->batch)
         return status_set(STATUS_INVALID,
                           "--update-early cannot be combined with --unit %lld: gradients of all units must "

@@ -1,0 +1,63 @@
+/* The settings of a recorded step, from options. */
+#include <string.h>
+
+#include "cli/estimate/estimate.h"
+
+/* What a recording holds as it was recorded: another one has to be made for it. */
+static status check_recorded(const estimate_options *x) {
+    const struct {
+        bool said;
+        const char *option, *how;
+    } rows[] = {
+        { x->types != TORCH_AUTOCAST, "--dtype",
+          "record(..., autocast=torch.bfloat16), or a model of that type" },
+        { x->adapter_rank, "--adapter-rank", "the model with its adapters" },
+        { x->attention != ATTENTION_AUTO, "--attn", "the model with that attention" },
+        { x->loss != LOSS_PLAIN, "--loss", "the step with that loss" },
+        { x->compiled, "--compile", "nothing: what a compiler makes of it has no rule" },
+        { x->shortest, "--shortest", "batches of several lengths" },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].said)
+            return status_set(STATUS_INVALID, "%s: a recorded step is as it was recorded; record %s",
+                              rows[i].option, rows[i].how);
+    if (x->framework != FRAMEWORK_HF && x->framework != FRAMEWORK_PYTORCH)
+        return status_set(STATUS_INVALID, "a recorded step is PyTorch's; leave --framework out");
+    return STATUS_OK;
+}
+
+/* Without --context the length of the first run. Without --batch one is assumed, as for other models. */
+static void note_assumed(estimate_question *e) {
+    const setup_options *run = &e->o->run;
+    bool batch = e->o->estimate.solve != SOLVE_BATCH && !run->micro_batch && !run->accumulate &&
+                 run->batch == setup_defaults().batch;
+    if (batch) text_add(&e->notes, "a batch of %lld is assumed; say --batch\n", (long long)run->batch);
+}
+
+status estimate_settle_recorded(estimate_question *e) {
+    const estimate_options *x = &e->o->estimate;
+    const setup_options *run = &e->o->run;
+    TRY(check_recorded(x));
+    note_assumed(e);
+    int64_t micro = run->micro_batch ? run->micro_batch : run->batch;
+    bool other = run->optimizer.kind != OPTIMIZER_ADAMW || x->state_bits == 8;
+    e->settings.torch =
+        (torch_settings){ .version = x->torch,
+                          .transformers = x->framework == FRAMEWORK_HF,
+                          .cuda = !x->device || strcmp(x->device, "cpu") != 0,
+                          .types = TORCH_F32,
+                          .update = x->update == UPDATE_AUTO ? TORCH_FOREACH
+                                                             : (torch_update)(x->update - UPDATE_FOREACH),
+                          .update_by_rule = other || x->update != UPDATE_AUTO,
+                          .shard = x->shard,
+                          .optimizer = run->optimizer.kind,
+                          .momentum = run->optimizer.momentum,
+                          .state_bits = x->state_bits,
+                          .batch = micro,
+                          .step = run->accumulate ? micro * run->accumulate : run->batch,
+                          .context = run->context ? run->context : e->recorded.programs[0].lengths.of[0],
+                          .gpus = x->gpus,
+                          .checkpointing = x->checkpointing,
+                          .expandable = x->expandable };
+    return STATUS_OK;
+}

@@ -1,0 +1,184 @@
+/* A recorded step as a framework that is asked: PyTorch, with the calls that were seen instead of rules. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/units.h"
+#include "estimate/framework.h"
+#include "estimate/recorded/recorded_course.h"
+#include "estimate/recorded/recorded_play.h"
+#include "estimate/torch/torch_process.h"
+#include "estimate/torch/torch_versions.h"
+
+/* ---- asking ---- */
+
+static status check(const framework_subject *q, const framework_settings *settings) {
+    const torch_settings *s = &settings->torch;
+    recorded_sizes sizes;
+    if (s->step % s->batch)
+        return status_set(STATUS_INVALID,
+                          "--batch %lld is no whole number of micro-batches of %lld; say another "
+                          "--micro-batch",
+                          (long long)s->step, (long long)s->batch);
+    if (s->state_bits != 8 && s->state_bits != 32)
+        return status_set(STATUS_INVALID, "--optimizer-bits %lld: states have 32 bits, or 8",
+                          (long long)s->state_bits);
+    if (s->gpus > 1 || s->shard != TORCH_ALONE)
+        return status_set(STATUS_INVALID, "a recorded step is of one device; leave --gpus and --shard out");
+    status result = recorded_sizes_find(q->recorded, s->batch, s->context, &sizes);
+    recorded_sizes_close(&sizes);
+    return result;
+}
+
+static bool has_convolutions(const recording *r) {
+    const recording_texts *names = &r->programs[0].strings;
+    for (uint32_t i = 0; i < names->count; i++)
+        if (strncmp(names->of[i], "convolution", 11) == 0) return true;
+    return false;
+}
+
+static interval beside_of(const framework_subject *q, const torch_settings *s) {
+    return torch_process(has_convolutions(q->recorded), 1, torch_loads_at_once(s));
+}
+
+/* Workspaces are the allocator's, so they are in what is reserved. */
+static void place(const framework_subject *q, const interval *reserved, framework_result *r) {
+    hardware h = *q->hardware;
+    framework_subject less = *q;
+    less.hardware = &h;
+    h.workspace = 0;
+    framework_place(&less, r, reserved);
+}
+
+static status estimate(const framework_subject *q, const framework_settings *s, framework_result *r) {
+    const hardware *h = q->hardware;
+    torch_result t;
+    torch_settings with = s->torch;
+    *r = (framework_result){ .terms_of = FRAMEWORK_LIVE, .last_layer = FRAMEWORK_DEVICE };
+    r->beside = beside_of(q, &with);
+    uint64_t beside = h->overhead ? h->overhead : h->context[1] + r->beside.likely;
+    with.limit = h->memory > beside ? h->memory - beside : 0;
+    with.workspace = h->workspace;
+    TRY(recorded_play(q->recorded, &with, &t));
+    r->layers[FRAMEWORK_LIVE] = t.live;
+    for (int k = 0; k < TAPE_TERMS; k++) framework_add_term(r, tape_term_name((tape_term)k), t.by_term[k]);
+    r->peak_in = t.peak_in;
+    r->parameters = t.parameters, r->trained = t.trained;
+    if (!h->memory) r->last_layer = with.cuda ? FRAMEWORK_RESERVED : FRAMEWORK_LIVE;
+    place(q, &t.reserved, r);
+    return STATUS_OK;
+}
+
+/* ---- what is said ---- */
+
+static void describe_runs(const recording *r, const torch_settings *s, text *out) {
+    recorded_sizes sizes;
+    if (recorded_sizes_find(r, s->batch, s->context, &sizes) != STATUS_OK) return;
+    const recording_program *p = sizes.program;
+    if (!sizes.was_recorded) {
+        text_add(out, "sizes are computed from those recorded at");
+        for (uint32_t i = 0; i < p->batches.count; i++)
+            text_add(out, "%s %lld x %lld", i ? "," : "", (long long)p->batches.of[i],
+                     (long long)p->lengths.of[i]);
+        text_add(out,
+                 ": each dimension by so much for each sample and token, and the calls are taken to be the "
+                 "same\n");
+    }
+    recorded_sizes_close(&sizes);
+}
+
+static void describe(const framework_subject *q, const framework_settings *settings,
+                     const framework_result *r, text *out) {
+    const torch_settings *s = &settings->torch;
+    const recording *x = q->recorded;
+    char number[UNITS_TEXT_BYTES];
+    text_add(out, "%s parameters, ", units_count_text(r->parameters, number));
+    if (r->trained == r->parameters)
+        text_add(out, "all trained, ");
+    else
+        text_add(out, "%s trained, ", units_count_text(r->trained, number));
+    text_add(out, "%lld x %lld at once", (long long)s->batch, (long long)s->context);
+    if (s->step != s->batch) text_add(out, ", %lld samples a step", (long long)s->step);
+    if (*x->autocast) text_add(out, ", autocast to %s", x->autocast);
+    text_add(out, "; recorded with PyTorch %s and %s\n", x->torch, x->optimizer);
+    if (s->update_by_rule)
+        text_add(out, "the update is not the recorded one: it is played by rules for --optimizer %s\n",
+                 optimizer_name(s->optimizer));
+    if (s->checkpointing)
+        text_add(out, "the items of the model's lists of modules keep their inputs and are computed again\n");
+    if (s->cuda && strcmp(x->device, "cpu") == 0)
+        text_add(out, "it was recorded as on a CPU, where dropout keeps more; record it with "
+                      "device=\"cuda\" for a GPU\n");
+    describe_runs(x, s, out);
+}
+
+static int64_t *variable(framework_settings *s, framework_variable v) {
+    if (v == FRAMEWORK_BATCH) return &s->torch.batch;
+    return v == FRAMEWORK_CONTEXT ? &s->torch.context : NULL;
+}
+
+/* ---- changes ---- */
+
+/* Does the recording tell what a step takes with that? A change that it says nothing of is none. */
+static bool is_told(const framework_subject *q, const torch_settings *s) {
+    recorded_sizes sizes;
+    recorded_course course = { 0 };
+    status result = recorded_sizes_find(q->recorded, s->batch, s->context, &sizes);
+    if (result == STATUS_OK && s->checkpointing)
+        result = recorded_course_find(q->recorded, sizes.program, true, &course);
+    recorded_course_close(&course);
+    recorded_sizes_close(&sizes);
+    return result == STATUS_OK;
+}
+
+static bool to_fused_update(const framework_subject *q, framework_settings *settings, char *out) {
+    torch_settings *s = &settings->torch;
+    bool adam = strncmp(q->recorded->optimizer, "Adam", 4) == 0;
+    snprintf(out, FRAMEWORK_CHANGE_BYTES, "--optimizer-kernels fused");
+    bool is_new = !s->update_by_rule || s->update != TORCH_FUSED;
+    if (!adam || s->optimizer != OPTIMIZER_ADAMW || s->state_bits == 8 || !is_new) return false;
+    s->update = TORCH_FUSED, s->update_by_rule = true;
+    return true;
+}
+
+static bool to_part(const framework_subject *q, framework_settings *settings, int64_t most, char *out) {
+    torch_settings *s = &settings->torch;
+    if (s->batch <= most || most < 1) return false;
+    while (s->step % most) most--;
+    s->batch = most;
+    snprintf(out, FRAMEWORK_CHANGE_BYTES, "--micro-batch %lld", (long long)most);
+    return is_told(q, s);
+}
+
+static bool to_smaller(const framework_subject *q, framework_settings *s, char *out) {
+    return to_part(q, s, (s->torch.batch + 1) / 2, out);
+}
+
+static bool to_one(const framework_subject *q, framework_settings *s, char *out) {
+    return to_part(q, s, 1, out);
+}
+
+static bool to_checkpointing(const framework_subject *q, framework_settings *settings, char *out) {
+    torch_settings *s = &settings->torch;
+    snprintf(out, FRAMEWORK_CHANGE_BYTES, "--gradient-checkpointing");
+    if (s->checkpointing) return false;
+    s->checkpointing = true;
+    return is_told(q, s);
+}
+
+static bool to_codes(const framework_subject *q, framework_settings *settings, char *out) {
+    torch_settings *s = &settings->torch;
+    bool adam = strncmp(q->recorded->optimizer, "Adam", 4) == 0;
+    snprintf(out, FRAMEWORK_CHANGE_BYTES, "--optimizer-bits 8");
+    if (!adam || s->state_bits == 8 || s->optimizer != OPTIMIZER_ADAMW) return false;
+    s->state_bits = 8, s->update_by_rule = true;
+    return true;
+}
+
+static const framework_change changes[] = {
+    { .apply = to_fused_update }, { .apply = to_smaller, .alone = true }, { .apply = to_checkpointing },
+    { .apply = to_one },          { .apply = to_codes, .alters = true },
+};
+enum { CHANGES = sizeof changes / sizeof *changes };
+
+const framework framework_recorded = { "recorded", "PyTorch", changes,  CHANGES, check,
+                                       estimate,   describe,  variable, NULL };

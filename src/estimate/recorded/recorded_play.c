@@ -1,0 +1,297 @@
+#include "estimate/recorded/recorded_play.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+#include "estimate/recorded/recorded_course.h"
+#include "estimate/torch/allocator.h"
+
+/* ---- storages, and who holds how much ---- */
+
+typedef struct {
+    const recorded_sizes *sizes;
+    const recorded_course *course;
+    const torch_settings *s;
+    const recording_program *p;
+    allocator a;
+    uint32_t *block; /* by storage of the course: the allocator's */
+    bool *there;
+    uint64_t now[TAPE_TERMS], live, peak, at_peak[TAPE_TERMS];
+    recording_phase phase, peak_in;
+    bool second, accumulates, multiplied[RECORDING_PHASES];
+} player;
+
+static tape_term term_of(const player *y, uint32_t storage) {
+    static const tape_term terms[RECORDING_ROLES] = { TAPE_WEIGHTS,    TAPE_WEIGHTS, TAPE_INPUTS,
+                                                      TAPE_OPTIMIZER,  TAPE_INPUTS,  TAPE_GRADIENTS,
+                                                      TAPE_ACTIVATIONS };
+    if (recorded_course_is_draws(y->course, storage)) return TAPE_ACTIVATIONS;
+    recording_role as = (recording_role)y->p->role.of[recorded_course_of(y->course, storage) - 1];
+    if (as == RECORDING_MADE && !y->course->by_forward[storage]) return TAPE_TEMPORARIES;
+    return terms[as];
+}
+
+/* Of a generator of the CPU's, as torch.get_rng_state() has it. */
+static const uint64_t draws_bytes = 5056;
+
+static uint64_t bytes_of(const player *y, uint32_t storage) {
+    if (recorded_course_is_draws(y->course, storage)) return y->s->cuda ? 0 : draws_bytes;
+    return y->sizes->bytes[recorded_course_of(y->course, storage)];
+}
+
+static void count(player *y, tape_term term, uint64_t bytes) {
+    y->now[term] += bytes, y->live += bytes;
+    if (y->live <= y->peak) return;
+    y->peak = y->live, y->peak_in = y->phase;
+    memcpy(y->at_peak, y->now, sizeof y->at_peak);
+}
+
+static uint32_t take_bytes(player *y, tape_term term, uint64_t bytes) {
+    count(y, term, bytes);
+    return y->s->cuda && bytes ? allocator_take(&y->a, bytes, TAPE_COMPUTES) : 0;
+}
+
+static void give_bytes(player *y, tape_term term, uint64_t bytes, uint32_t block) {
+    y->now[term] -= bytes, y->live -= bytes;
+    if (block) allocator_give(&y->a, block);
+}
+
+static void take(player *y, uint32_t storage) {
+    if (y->there[storage]) return;
+    y->there[storage] = true;
+    y->block[storage] = take_bytes(y, term_of(y, storage), bytes_of(y, storage));
+}
+
+static void give(player *y, uint32_t storage) {
+    if (!y->there[storage]) return;
+    y->there[storage] = false;
+    give_bytes(y, term_of(y, storage), bytes_of(y, storage), y->block[storage]);
+}
+
+static recording_role role_of(const player *y, uint32_t storage) {
+    return (recording_role)y->p->role.of[storage - 1];
+}
+
+static void take_all(player *y, recording_role as) {
+    for (uint32_t i = 1; i <= recording_storages(y->p); i++)
+        if (role_of(y, i) == as) take(y, i);
+}
+
+/* ---- the update by rule ---- */
+
+static int moments_of(const torch_settings *s) {
+    if (s->optimizer == OPTIMIZER_ADAMW) return 2;
+    if (s->optimizer == OPTIMIZER_LION) return 1;
+    return s->optimizer == OPTIMIZER_SGD && s->momentum > 0 ? 1 : 0;
+}
+
+static double width_of(const player *y, uint32_t storage) {
+    const char *type = y->p->strings.of[y->p->dtype.of[storage - 1]];
+    return strstr(type, "64") ? 8 : strstr(type, "16") ? 2 : strstr(type, "float8") ? 1 : 4;
+}
+
+/* Of Adafactor: a number for each row and each column of a matrix. */
+static double rows_of(const player *y, uint32_t storage, double numbers) {
+    int64_t which = y->p->shape[0].of[storage - 1], rank = y->p->shape_ranks.of[which];
+    if (rank < 2) return numbers;
+    double last = (double)y->p->shape_dims.of[y->p->shape_at.of[which] + rank - 1];
+    return last > 0 ? numbers / last + last : numbers;
+}
+
+/* The optimizer's state of a trained weight, by its gradient. */
+static uint64_t state_of(const player *y, uint32_t gradient) {
+    const torch_settings *s = y->s;
+    double width = width_of(y, gradient), numbers = (double)bytes_of(y, gradient) / width;
+    if (s->optimizer == OPTIMIZER_ADAFACTOR) return (uint64_t)(4 * rows_of(y, gradient, numbers));
+    double each = s->state_bits != 8 ? width : numbers < 4096 ? 4 : 1 + 4.0 / 256;
+    return (uint64_t)(numbers * each) * (uint64_t)moments_of(s);
+}
+
+static bool is_gradient(const player *y, uint32_t storage) {
+    return role_of(y, storage) == RECORDING_GRADIENT;
+}
+
+/* State is taken in the first update and stays; it needs no names. */
+static void make_states(player *y) {
+    for (uint32_t i = 1; i <= recording_storages(y->p); i++)
+        if (is_gradient(y, i)) take_bytes(y, TAPE_OPTIMIZER, state_of(y, i));
+}
+
+/* As torch.c has it: foreach copies all, others the largest twice, fused and 8 bits nothing. */
+static void update_by_rule(player *y) {
+    const torch_settings *s = y->s;
+    uint32_t storages = recording_storages(y->p);
+    bool none = s->state_bits == 8 || s->update == TORCH_FUSED || s->optimizer == OPTIMIZER_SGD,
+         all = s->update == TORCH_FOREACH && s->optimizer == OPTIMIZER_ADAMW;
+    uint64_t largest = 0;
+    uint32_t *copies = memory_new((size_t)storages + 1, sizeof *copies);
+    if (!copies) {
+        y->a.failed = true;
+        return;
+    }
+    for (uint32_t i = 1; i <= storages; i++) {
+        if (!is_gradient(y, i)) continue;
+        if (bytes_of(y, i) > largest) largest = bytes_of(y, i);
+        if (!none && all) copies[i] = take_bytes(y, TAPE_TEMPORARIES, bytes_of(y, i));
+    }
+    for (uint32_t i = 1; i <= storages && !none && all; i++)
+        if (is_gradient(y, i)) give_bytes(y, TAPE_TEMPORARIES, bytes_of(y, i), copies[i]);
+    memory_free(copies);
+    if (none || all) return;
+    uint32_t block = take_bytes(y, TAPE_TEMPORARIES, 2 * largest);
+    give_bytes(y, TAPE_TEMPORARIES, 2 * largest, block);
+}
+
+/* ---- the step ---- */
+
+/* The library of products has a workspace of each thread that calls it, which stays. */
+static void add_workspace(player *y, uint32_t call) {
+    bool product = y->p->operations[0].of[call - 1] > 0;
+    if (!product || !y->s->cuda || !y->s->workspace || y->multiplied[y->phase]) return;
+    y->multiplied[y->phase] = true;
+    take_bytes(y, TAPE_TEMPORARIES, y->s->workspace);
+}
+
+/* Gradients of this micro-batch were added to those that were there. */
+static void add_gradients(player *y, const uint32_t *added, uint32_t count_of) {
+    for (uint32_t i = 0; i < count_of; i++) give(y, added[i]);
+}
+
+/* False: the step is over, since the rest is the update that rules play. */
+static bool begin_call(player *y, uint32_t call) {
+    recording_phase now = (recording_phase)y->p->phase.of[call - 1];
+    bool updates = now == RECORDING_UPDATE && y->phase != RECORDING_UPDATE;
+    y->phase = now;
+    if (updates && y->s->update_by_rule) {
+        if (!y->second) make_states(y);
+        update_by_rule(y);
+        return false;
+    }
+    if (updates) take_all(y, RECORDING_STATE);
+    add_workspace(y, call);
+    return true;
+}
+
+/* What was there before the step, and what earlier micro-batches left. Of inputs and what is held some may
+ * have died in the step before. */
+static void begin_step(player *y) {
+    take_all(y, RECORDING_PARAMETER);
+    take_all(y, RECORDING_BUFFER);
+    take_all(y, RECORDING_HELD);
+    take_all(y, RECORDING_INPUT);
+    y->phase = RECORDING_FORWARD;
+}
+
+/* Gradients that wait for the last micro-batch are beside those that are being made. */
+static uint64_t gradients(const player *y) {
+    uint64_t whole = 0;
+    for (uint32_t i = 1; i <= recording_storages(y->p); i++) whole += is_gradient(y, i) ? bytes_of(y, i) : 0;
+    return whole;
+}
+
+static void play_events(player *y) {
+    const recording_column *events = &y->course->events;
+    uint32_t call = 0, added[64], waiting = 0;
+    for (uint32_t i = 0; i < events->count; i++) {
+        int64_t e = events->of[i];
+        if (!e) {
+            if (y->accumulates) add_gradients(y, added, waiting);
+            waiting = 0;
+            if (!begin_call(y, ++call)) return;
+        } else if (e < 0) {
+            give(y, (uint32_t)-e);
+        } else {
+            take(y, (uint32_t)e);
+            bool gradient = (uint64_t)e <= recording_storages(y->p) && is_gradient(y, (uint32_t)e);
+            if (gradient && waiting < sizeof added / sizeof *added) added[waiting++] = (uint32_t)e;
+        }
+    }
+}
+
+static void play_step(player *y) {
+    begin_step(y);
+    uint64_t earlier = y->accumulates ? gradients(y) : 0;
+    uint32_t block = take_bytes(y, TAPE_GRADIENTS, earlier);
+    play_events(y);
+    give_bytes(y, TAPE_GRADIENTS, earlier, block);
+    uint32_t storages = recording_storages(y->p);
+    for (uint32_t i = 1; i <= 2 * storages + y->course->blocks; i++)
+        if (i > 2 * storages || role_of(y, recorded_course_of(y->course, i)) >= RECORDING_GRADIENT)
+            give(y, i);
+    y->second = true;
+}
+
+/* ---- what comes of it ---- */
+
+/* As of known models (torch.c): what was compared is what a GPU counts, and rules of versions lie between. */
+static const double live_low = 0.97, live_high = 1.05, reserved_low = 0.90, reserved_high = 1.08;
+
+static interval within(double likely, double low, double high) {
+    return (interval){ (uint64_t)(likely * low), (uint64_t)likely, (uint64_t)(likely * high) };
+}
+
+static void count_weights(const player *y, torch_result *out) {
+    for (uint32_t i = 1; i <= recording_storages(y->p); i++) {
+        recording_role as = role_of(y, i);
+        uint64_t numbers = (uint64_t)((double)bytes_of(y, i) / width_of(y, i));
+        if (as == RECORDING_PARAMETER) out->parameters += numbers;
+        if (as == RECORDING_GRADIENT) out->trained += numbers, out->trained_bytes += bytes_of(y, i);
+        if (y->s->update_by_rule && as == RECORDING_GRADIENT) out->state += state_of(y, i);
+        if (!y->s->update_by_rule && as == RECORDING_STATE) out->state += bytes_of(y, i);
+    }
+}
+
+static void tell(const player *y, torch_result *out) {
+    static const char *const phases[] = { "forward", "backward", "update" };
+    memcpy(out->by_term, y->at_peak, sizeof out->by_term);
+    out->peak_in = phases[y->peak_in];
+    out->held = y->s->cuda ? y->a.most : y->peak;
+    out->live = within((double)y->peak, live_low, live_high);
+    out->reserved = within((double)out->held, reserved_low, reserved_high);
+    if (out->reserved.low < out->live.low) out->reserved.low = out->live.low;
+    out->operations = y->sizes->operations;
+    out->calls = y->p->call_name.count;
+    count_weights(y, out);
+}
+
+static status open_player(player *y) {
+    size_t storages = 2 * (size_t)recording_storages(y->p) + y->course->blocks + 1;
+    y->block = memory_new(storages, sizeof *y->block);
+    y->there = memory_new(storages, sizeof *y->there);
+    TRY(allocator_open(&y->a));
+    y->a.limit = y->s->limit, y->a.expandable = y->s->expandable;
+    return y->block && y->there ? STATUS_OK : status_set(STATUS_FAILED, "no memory to estimate");
+}
+
+/* Two steps: the optimizer's state comes with the first update, into what the allocator has left over. */
+static status play(const torch_settings *s, const recorded_sizes *sizes, const recorded_course *course,
+                   torch_result *out) {
+    player y = { .sizes = sizes,
+                 .course = course,
+                 .s = s,
+                 .p = sizes->program,
+                 .accumulates = torch_accumulation(s) > 1 };
+    status result = open_player(&y);
+    if (result == STATUS_OK) {
+        play_step(&y);
+        play_step(&y);
+        tell(&y, out);
+    }
+    if (result == STATUS_OK && y.a.failed) result = status_set(STATUS_FAILED, "no memory to estimate");
+    memory_free(y.block);
+    memory_free(y.there);
+    allocator_close(&y.a);
+    return result;
+}
+
+status recorded_play(const recording *r, const torch_settings *s, torch_result *out) {
+    recorded_sizes sizes;
+    recorded_course course = { 0 };
+    *out = (torch_result){ 0 };
+    status result = recorded_sizes_find(r, s->batch, s->context, &sizes);
+    if (result == STATUS_OK) result = recorded_course_find(r, sizes.program, s->checkpointing, &course);
+    if (result == STATUS_OK) result = play(s, &sizes, &course, out);
+    recorded_course_close(&course);
+    recorded_sizes_close(&sizes);
+    return result;
+}

@@ -1,0 +1,25 @@
+/* A recorded step, played: at a batch and a length, by its storages' lifetimes, with what `torch_settings`
+ * say that the recording does not. */
+#pragma once
+
+#include "estimate/recorded/recording.h"
+#include "estimate/torch/torch.h"
+
+/* The sizes of all storages at a batch and a length: those of a run where one was recorded so. Others are
+ * computed, each dimension by itself: it grows with the batch, or with the length, by so much for each sample
+ * and token; one that grows with both is their product. */
+typedef struct {
+    const recording_program *program;
+    uint64_t *bytes;               /* by storage, from 1 */
+    bool was_recorded;             /* exactly that batch and length */
+    bool has_batches, has_lengths; /* two batches were recorded, two lengths */
+    double operations;             /* of products, in forward */
+} recorded_sizes;
+
+/* STATUS_INVALID where nothing tells how the step grows to that. Close it in any case. */
+status recorded_sizes_find(const recording *r, int64_t batch, int64_t length, recorded_sizes *s);
+void recorded_sizes_close(recorded_sizes *s);
+
+/* Of one run, with torch_settings' batch and context. Fills live, reserved, held, by_term, peak_in,
+ * parameters, trained, state and trained_bytes. */
+status recorded_play(const recording *r, const torch_settings *s, torch_result *out);

@@ -1,0 +1,22 @@
+/* What ranks send each other, in the model of time: an op whose cost says that it sends begins a movement,
+ * which goes on beside the steps that follow, on a lane of its own and after those that were begun before; a
+ * collective that sends nothing waits for the movement into its first input. */
+#pragma once
+
+#include "lower/lower.h"
+
+/* Seconds of a movement in which each rank sends what the cost says to each of those that it says. What a
+ * host's ranks send each other shares its memory, what leaves the host its way out; both go on at the same
+ * time. */
+double movements_seconds(const links *l, const op_cost *c);
+
+/* Seconds by which steps that go on beside all of it are longer, since moving takes a processor from them. */
+double movements_busy(const links *l, const op_cost *c);
+
+/* Has any step something to send? */
+bool movements_any(const op_cost *costs, uint32_t count);
+
+/* How long each step waits, by step, when they take the seconds that they have; and of all. What moving takes
+ * of a processor counts with whoever waits for the movement: for the part of it that steps went on beside. */
+status movements_wait(const program *p, const op_cost *costs, const device_rates *rates, double *waits,
+                      double *all);

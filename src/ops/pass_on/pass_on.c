@@ -1,0 +1,78 @@
+#include "ops/pass_on/pass_on.h"
+
+tensor_id pass_on_apply(graph *g, tensor_id x, int64_t ranks, pass_on_step step) {
+    return pass_on_groups_apply(g, x, ranks, 0, step);
+}
+
+tensor_id pass_on_groups_apply(graph *g, tensor_id x, int64_t groups, int64_t group, pass_on_step step) {
+    return graph_add(g, &op_pass_on, &x, 1, &(pass_on_attributes){ groups, step, group });
+}
+
+static status infer(const graph *g, const node *n, tensor *out) {
+    const pass_on_attributes *a = node_attributes(g, n);
+    const tensor *x = graph_tensor(g, node_in(g, n, 0));
+    if (a->ranks < 1 || a->step < PASS_FROM_BEFORE || a->step > PASS_FROM_LAST)
+        return status_set(STATUS_INVALID, "%lld ranks have no step %lld of passing on", (long long)a->ranks,
+                          (long long)a->step);
+    out[0] = (tensor){ .shape = x->shape, .dtype = x->dtype };
+    return STATUS_OK;
+}
+
+/* Costs are bytes that each rank sends to each of the others: of a step in which all send to one other rank
+ * they are a part of the tensor, and a smaller one where one rank alone sends. The halves of a step count
+ * once. Groups are taken to be on hosts of their own, each with a way out that no other one shares: then it
+ * counts what the busiest of them sends. */
+static op_cost cost(const graph *g, const node *n) {
+    const pass_on_attributes *a = node_attributes(g, n);
+    double bytes = (double)graph_tensor_bytes(g, node_out(g, n, 0)), ranks = (double)a->ranks,
+           others = ranks > 1 ? ranks - 1 : 1;
+    const double sent[] = { [PASS_FROM_BEFORE] = bytes / others,
+                            [PASS_TO_NEXT] = 0,
+                            [PASS_AROUND] = bytes / others / (a->group ? 1 : ranks),
+                            [PASS_FROM_LAST] = bytes / (a->group ? 1 : ranks) };
+    return (op_cost){ .sent = sent[a->step], .ranks = a->ranks, .apart = a->group };
+}
+
+static const op_input inputs[] = { { "x", 0, 1, 4, false } };
+static const op_alias aliases[] = { { .out = 0, .in = 0, .must = true } };
+
+static const op_case cases[] = { { "from before",
+                                   { { DTYPE_F32, { { 7, 33 }, 2 }, -1, 1 } },
+                                   &(pass_on_attributes){ 1, PASS_FROM_BEFORE, 0 },
+                                   0,
+                                   true },
+                                 { "to next",
+                                   { { DTYPE_F32, { { 231 }, 1 }, -1, 1 } },
+                                   &(pass_on_attributes){ 1, PASS_TO_NEXT, 0 },
+                                   0,
+                                   true },
+                                 { "around",
+                                   { { DTYPE_BF16, { { 231 }, 1 }, -1, 1 } },
+                                   &(pass_on_attributes){ 1, PASS_AROUND, 0 },
+                                   0,
+                                   true },
+                                 { "of a group",
+                                   { { DTYPE_F32, { { 231 }, 1 }, -1, 1 } },
+                                   &(pass_on_attributes){ 1, PASS_FROM_BEFORE, 1 },
+                                   0,
+                                   true },
+                                 { "from last",
+                                   { { DTYPE_F32, { { 1 }, 1 }, -1, 1 } },
+                                   &(pass_on_attributes){ 1, PASS_FROM_LAST, 0 },
+                                   0,
+                                   true },
+                                 { 0 } };
+
+const op_def op_pass_on = { .name = "pass_on",
+                            .inputs = inputs,
+                            .in_count = 1,
+                            .aliases = aliases,
+                            .alias_count = 1,
+                            .out_count = 1,
+                            .attribute_bytes = sizeof(pass_on_attributes),
+                            .traits = OP_COLLECTIVE,
+                            .infer = infer,
+                            .cost = cost,
+                            .cpu = pass_on_cpu,
+                            .cuda = OP_CUDA(pass_on_cuda),
+                            .cases = cases };

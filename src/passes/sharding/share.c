@@ -1,0 +1,446 @@
+/* How the sums of units travel between ranks, and what updates run on.
+ *
+ * Where one process adds the finished sum of a unit to those of the units before it, ranks exchange theirs:
+ * of a large tensor each gets its share of what the others have, and adds the parts in the order of ranks,
+ * which is that of units. So the sum over units takes a rank's share of memory between programs, and the bits
+ * are those of one process. Small tensors stay whole: each rank gets them from all.
+ *
+ * Where groups of ranks have a copy each (HSDP) a gradient is exchanged within a group, and its sum goes from
+ * group to group, each of which adds the parts of its own ranks: the order of ranks again. What the last
+ * group has goes to all. So a share passes between hosts twice, where a whole gradient would. A group waits
+ * for the one before it, and for nothing that this one does later: before a sum has been handed on nothing
+ * begins that ranks of several groups take part in.
+ *
+ * What a rank receives lives from the start of a movement on, what it sends until that is over. One gradient
+ * travels while backward makes the next one; then it has arrived, and dies. */
+#include "base/memory.h"
+#include "ir/op.h"
+#include "ops/add_into/add_into.h"
+#include "ops/add_parts/add_parts.h"
+#include "ops/add_tiles/add_tiles.h"
+#include "ops/arrive/arrive.h"
+#include "ops/concat/concat.h"
+#include "ops/exchange/exchange.h"
+#include "ops/fill/fill.h"
+#include "ops/gather_ranks/gather_ranks.h"
+#include "ops/pass_on/pass_on.h"
+#include "ops/square_tiles/square_tiles.h"
+#include "ops/sum_squares/sum_squares.h"
+#include "ops/take_share/take_share.h"
+#include "ops/zeros/zeros.h"
+#include "passes/sharding/sharding.h"
+
+/* A movement that has begun. Of a large sum a piece of each share may be under way. */
+typedef struct {
+    tensor_id received, sent; /* of `out`; received 0: none */
+    tensor_id sum;            /* what its parts are added to; 0: it is a whole that was gathered */
+    tensor_id of;             /* what is there afterwards, as a tensor of `in` */
+    phase as;                 /* that it began in */
+    int64_t share, first;     /* elements: of a share, 0: it stays whole; that have been added */
+    bool comes;               /* `sum` is on its way from the group before */
+} movement;
+
+/* A sum of squares, of which a rank has its tiles. */
+typedef struct {
+    tensor_id tiles, of; /* of `out`; the sum as a tensor of `in` */
+    int64_t whole;       /* tiles of all ranks */
+} squares;
+
+typedef struct {
+    rewrite r;
+    int64_t ranks, sharing; /* all; those that have shares of one copy */
+    int64_t piece;          /* elements of a share that travel at once */
+    bool at_once;           /* each rank has one unit: there are no sums of earlier ones */
+    int64_t *cut;           /* by source: see cut_find */
+    bool *in_parts;         /* by owner of a storage: its update runs on shares */
+    tensor_id *share;       /* by tensor of `in`: this rank's share of it, in `out`; 0: it has none */
+    fetcher *fetch;         /* NULL: weights are whole */
+    movement parts, whole;  /* under way: parts of one sum, and what was gathered before */
+    movement passed, told;  /* between groups: a sum to the next one, and one that is complete to all */
+    squares *squares;       /* that wait for each other, to travel together */
+    uint32_t square_count;
+} sharder;
+
+static tensor_id flagged(sharder *k, tensor_id t, tensor_id like) {
+    if (t) graph_tensor(k->r.out, t)->flags |= graph_tensor(k->r.in, like)->flags & TENSOR_GRADIENT;
+    return t;
+}
+
+static void stand_in(sharder *k, phase as, int32_t site) { k->r.out->phase = as, k->r.out->site = site; }
+
+static tensor_id owner_of(const sharder *k, tensor_id t) { return t ? graph_storage(k->r.in, t, NULL) : 0; }
+
+/* ---- movements ---- */
+
+/* What was gathered is there. */
+static void end_whole(sharder *k) {
+    movement m = k->whole;
+    if (!m.received) return;
+    k->whole = (movement){ 0 };
+    k->r.out->phase = m.as;
+    k->r.map[m.of] = flagged(k, arrive_apply(k->r.out, m.received, m.sent), m.of);
+}
+
+static bool has_groups(const sharder *k) { return k->sharing < k->ranks; }
+
+static int64_t group_of(const sharder *k) { return has_groups(k) ? k->sharing : 0; }
+
+/* One gathering at a time: what it sends and what it receives live until it is over. */
+static void begin_whole(sharder *k, tensor_id of, tensor_id share, tensor_id place) {
+    phase as = k->r.out->phase;
+    end_whole(k);
+    k->r.out->phase = as;
+    tensor_id whole = gather_group_apply(k->r.out, share, place, *graph_shape(k->r.in, of), group_of(k));
+    k->whole = (movement){ .received = flagged(k, whole, of), .sent = share, .of = of, .as = as };
+}
+
+static bool in_pieces(const sharder *k, const movement *m) { return m->share > k->piece; }
+
+static int64_t piece_of(const sharder *k, const movement *m) {
+    return m->share - m->first < k->piece ? m->share - m->first : k->piece;
+}
+
+static void begin_piece(sharder *k) {
+    movement *m = &k->parts;
+    exchange_attributes a = { .ranks = k->sharing, .share = m->share };
+    if (in_pieces(k, m)) a.first = m->first, a.some = piece_of(k, m);
+    m->received = flagged(k, exchange_piece_apply(k->r.out, m->sent, &a), m->of);
+}
+
+/* The next piece is on its way while this one is added. */
+static tensor_id end_piece(sharder *k) {
+    movement *m = &k->parts;
+    int64_t first = m->first;
+    stand_in(k, PHASE_REDUCE, SITE_NONE);
+    tensor_id parts = flagged(k, arrive_apply(k->r.out, m->received, m->sent), m->of);
+    m->first += piece_of(k, m), m->received = 0;
+    if (m->first < m->share) begin_piece(k);
+    if (m->comes) m->sum = flagged(k, arrive_apply(k->r.out, m->sum, 0), m->of);
+    m->comes = false;
+    if (in_pieces(k, m))
+        m->sum = add_piece_apply(k->r.out, m->sum, parts, first);
+    else
+        m->sum = add_parts_apply(k->r.out, m->sum, parts,
+                                 m->share ? SHAPE(m->share) : *graph_shape(k->r.in, m->of));
+    return m->sum = flagged(k, m->sum, m->of);
+}
+
+/* A sum in pieces takes little room and stands in nobody's way: one of them comes with each node. */
+static void come_along(sharder *k, const node *n) {
+    const movement *m = &k->parts;
+    if (!m->received || m->share - m->first <= k->piece || n->op->traits & OP_VIEW) return;
+    end_piece(k);
+}
+
+/* The sum is there. Where it is read whole, the shares of all are gathered. */
+static void have_sum(sharder *k, tensor_id of, tensor_id sum, bool large) {
+    if (sum && large) graph_tensor(k->r.out, sum)->global = *graph_shape(k->r.in, of);
+    k->r.map[of] = sum;
+    if (!large) return;
+    k->share[of] = sum;
+    if (!k->in_parts[owner_of(k, of)]) begin_whole(k, of, sum, 0);
+}
+
+/* ---- from group to group ---- */
+
+static tensor_id pass_sum(sharder *k, tensor_id sum, tensor_id of, pass_on_step step) {
+    return flagged(k, pass_on_groups_apply(k->r.out, sum, k->ranks / k->sharing, k->sharing, step), of);
+}
+
+/* What was told to all is there. */
+static void end_told(sharder *k) {
+    movement m = k->told;
+    if (!m.received) return;
+    k->told = (movement){ 0 };
+    stand_in(k, PHASE_REDUCE, SITE_NONE);
+    have_sum(k, m.of, flagged(k, arrive_apply(k->r.out, m.received, 0), m.of), true);
+}
+
+/* What went to the next group is there: then the last group's goes to all. Where units follow the first one
+ * goes on with it. */
+static void end_passed(sharder *k) {
+    movement m = k->passed;
+    if (!m.received) return;
+    k->passed = (movement){ 0 };
+    stand_in(k, PHASE_REDUCE, SITE_NONE);
+    tensor_id sum = flagged(k, arrive_apply(k->r.out, m.received, 0), m.of);
+    k->told = m;
+    k->told.received = pass_sum(k, sum, m.of, PASS_FROM_LAST);
+}
+
+/* The sum before goes to all when this one has been handed on, not earlier: the last group has it only when
+ * those before it have come so far. */
+static void pass_on_sum(sharder *k, tensor_id of, tensor_id sum) {
+    end_told(k);
+    stand_in(k, PHASE_REDUCE, SITE_NONE);
+    movement next = { .received = pass_sum(k, sum, of, PASS_TO_NEXT), .of = of };
+    end_passed(k);
+    k->passed = next;
+}
+
+/* ---- sums ---- */
+
+/* The parts of a sum are there, and are added. */
+static void end_parts(sharder *k) {
+    movement *m = &k->parts;
+    if (!m->received) return;
+    tensor_id sum = 0, of = m->of;
+    while (m->received && !k->r.out->failed) sum = end_piece(k);
+    bool large = m->share != 0;
+    *m = (movement){ 0 };
+    if (large && has_groups(k))
+        pass_on_sum(k, of, sum);
+    else
+        have_sum(k, of, sum, large);
+}
+
+static void end_all(sharder *k) {
+    k->r.out->site = SITE_NONE;
+    end_whole(k);
+    end_parts(k);
+    end_told(k);
+    end_passed(k);
+    end_told(k);
+    end_whole(k);
+}
+
+/* The sum of a gradient, where there are no units before. Losses stay, for the host to read. */
+static bool begins_at_zero(const sharder *k, tensor_id t) {
+    const tensor *x = graph_tensor(k->r.in, owner_of(k, t));
+    return k->at_once && x->role == ROLE_GRADIENT && !x->producer;
+}
+
+/* A share of zeros, for what comes to be added to. */
+static tensor_id begin_share(sharder *k, const movement *m) {
+    tensor_id zeros = zeros_apply(k->r.out, SHAPE(m->share));
+    if (zeros) graph_tensor(k->r.out, zeros)->global = *graph_shape(k->r.in, m->of);
+    return flagged(k, zeros, m->of);
+}
+
+/* In the place of sum = add_into(sum, x). */
+static void begin_parts(sharder *k, const node *n) {
+    const graph *in = k->r.in;
+    tensor_id of = node_out(in, n, 0), x = k->r.map[node_in(in, n, 1)];
+    int64_t elements = shape_elements(graph_shape(in, of));
+    stand_in(k, PHASE_REDUCE, SITE_NONE);
+    end_whole(k);
+    end_parts(k);
+    stand_in(k, PHASE_REDUCE, n->site);
+    movement *m = &k->parts;
+    *m = (movement){ .sent = x, .of = of, .as = PHASE_REDUCE };
+    if (share_is_large(in, of)) m->share = share_of(elements, k->sharing);
+    m->comes = m->share && has_groups(k);
+    if (!begins_at_zero(k, node_in(in, n, 0)))
+        m->sum = k->r.map[node_in(in, n, 0)];
+    else if (m->comes || in_pieces(k, m))
+        m->sum = begin_share(k, m);
+    if (m->share)
+        begin_piece(k);
+    else
+        m->received = flagged(k, gather_ranks_apply(k->r.out, x, 0, SHAPE(k->ranks, elements)), of);
+    if (m->comes) m->sum = pass_sum(k, m->sum, of, PASS_FROM_BEFORE);
+}
+
+/* Does the node wait for what is under way, or write over what is being sent? */
+static bool waits(const sharder *k, const node *n) {
+    for (uint32_t i = 0; i < n->in_count; i++) {
+        tensor_id t = node_in(k->r.in, n, i);
+        if (t && (t == k->parts.of || t == k->whole.of || t == k->passed.of || t == k->told.of)) return true;
+        if (t && k->parts.received && k->r.map[t] == k->parts.sent) return true;
+    }
+    return false;
+}
+
+/* ---- the norm ---- */
+
+/* The sums of squares that wait: all ranks' tiles travel in one, and are added as one process adds them. */
+static void end_squares(sharder *k) {
+    uint32_t count = k->square_count;
+    if (!count || k->r.out->failed) return;
+    k->square_count = 0;
+    tensor_id *tiles = memory_new(count, sizeof *tiles);
+    if (!tiles) {
+        graph_no_memory(k->r.out);
+        return;
+    }
+    for (uint32_t i = 0; i < count; i++) tiles[i] = k->squares[i].tiles;
+    stand_in(k, PHASE_UPDATE, SITE_NONE);
+    tensor_id own = concat_apply(k->r.out, tiles, count);
+    int64_t each = own ? shape_elements(graph_shape(k->r.out, own)) : 1, first = 0;
+    tensor_id all = gather_group_apply(k->r.out, own, 0, SHAPE(k->sharing, each), group_of(k));
+    all = arrive_apply(k->r.out, all, own);
+    for (uint32_t i = 0; i < count && !k->r.out->failed; i++) {
+        add_tiles_attributes a = { .first = first,
+                                   .share = shape_elements(graph_shape(k->r.out, tiles[i])),
+                                   .whole = k->squares[i].whole };
+        k->r.map[k->squares[i].of] = add_tiles_apply(k->r.out, all, &a);
+        first += a.share;
+    }
+    memory_free(tiles);
+}
+
+static void add_squares(sharder *k, const node *n) {
+    const graph *in = k->r.in;
+    tensor_id x = node_in(in, n, 0);
+    int64_t elements = shape_elements(graph_shape(in, x));
+    stand_in(k, PHASE_UPDATE, n->site);
+    k->squares[k->square_count++] =
+        (squares){ .tiles = square_tiles_apply(k->r.out, k->share[x], elements),
+                   .of = node_out(in, n, 0),
+                   .whole = (elements + SUM_SQUARES_TILE - 1) / SUM_SQUARES_TILE };
+}
+
+static bool reads_squares(const sharder *k, const node *n) {
+    for (uint32_t i = 0; i < n->in_count; i++)
+        for (uint32_t s = 0; s < k->square_count; s++)
+            if (node_in(k->r.in, n, i) == k->squares[s].of) return true;
+    return false;
+}
+
+/* ---- updates ---- */
+
+/* Does it run on shares: are its large operands cut, or will they be for it? */
+static bool runs_on_shares(const sharder *k, const node *n) {
+    for (uint32_t i = 0; i < n->in_count && n->phase == PHASE_UPDATE; i++) {
+        tensor_id t = node_in(k->r.in, n, i);
+        if (share_is_large(k->r.in, t) && k->in_parts[owner_of(k, t)]) return true;
+    }
+    return false;
+}
+
+/* This rank's share of an operand; of a whole weight a copy. */
+static tensor_id share_of_operand(sharder *k, tensor_id t) {
+    if (!share_is_large(k->r.in, t)) return k->r.map[t];
+    if (!k->share[t])
+        k->share[t] = take_share_apply(k->r.out, k->r.map[t],
+                                       share_of(shape_elements(graph_shape(k->r.in, t)), k->sharing));
+    return k->share[t];
+}
+
+/* A result that is to be whole is gathered into the place that it had. */
+static void put_back(sharder *k, tensor_id of) {
+    tensor_id owner = owner_of(k, of);
+    if (!share_is_large(k->r.in, of)) return;
+    k->share[of] = k->r.map[of];
+    bool whole = !graph_tensor(k->r.in, owner)->producer && !k->cut[owner] &&
+                 graph_tensor(k->r.in, owner)->role == ROLE_PARAMETER;
+    if (whole) begin_whole(k, of, k->share[of], k->r.map[owner]);
+}
+
+static void update_shares(sharder *k, node_id id) {
+    const node *n = graph_node(k->r.in, id);
+    if (waits(k, n)) end_all(k);
+    if (n->op == &op_sum_squares) {
+        add_squares(k, n);
+        return;
+    }
+    tensor_id *inputs = memory_new(n->in_count, sizeof *inputs);
+    if (!inputs) graph_no_memory(k->r.out);
+    stand_in(k, PHASE_UPDATE, n->site);
+    for (uint32_t i = 0; inputs && i < n->in_count; i++) {
+        tensor_id t = node_in(k->r.in, n, i);
+        inputs[i] = t ? share_of_operand(k, t) : 0;
+    }
+    if (inputs) rewrite_node_inputs(&k->r, id, inputs, n->in_count);
+    memory_free(inputs);
+    for (uint32_t i = 0; i < n->out_count && !k->r.out->failed; i++) put_back(k, node_out(k->r.in, n, i));
+}
+
+/* ---- nodes ---- */
+
+/* The sum, kept as a share, whose place is all that the node wants; 0: there is none. */
+static tensor_id place_of(const sharder *k, const node *n) {
+    uint32_t places = n->op->places;
+    for (uint32_t i = 0; places; i++, places >>= 1) {
+        tensor_id t = places & 1 ? node_in(k->r.in, n, i) : 0;
+        if (t && k->share[t]) return t;
+    }
+    return 0;
+}
+
+/* Whoever reads a sum reads the gathered one; whoever fills its place fills the share, which stays. */
+static void copy_node(sharder *k, node_id id) {
+    const node *n = graph_node(k->r.in, id);
+    if (waits(k, n)) end_all(k);
+    if (reads_squares(k, n)) end_squares(k);
+    if (k->fetch && fetch_takes(k->fetch, id)) return;
+    come_along(k, n);
+    if (k->fetch) fetch_inputs(k->fetch, id);
+    tensor_id place = place_of(k, n), whole = k->r.map[place];
+    if (place) k->r.map[place] = k->share[place];
+    rewrite_node(&k->r, id);
+    k->r.map[place] = whole;
+}
+
+/* ---- all of it ---- */
+
+/* What is cut becomes a share, whose cells are scales' as well. */
+static void cut_sources(sharder *k) {
+    const graph *in = k->r.in;
+    for (tensor_id t = 1; t < in->tensors.count; t++) {
+        if (begins_at_zero(k, t)) rewrite_source_drop(&k->r, t);
+        if (!k->cut[t]) continue;
+        int64_t elements = shape_elements(graph_shape(in, t)) * k->cut[t];
+        rewrite_source_shape(&k->r, t, SHAPE(share_of(elements, k->sharing) / k->cut[t]));
+        k->share[t] = k->r.map[t];
+    }
+}
+
+/* What a block's largest sum needs of room to be received is enough for all: an embedding's travels in
+ * pieces. */
+static int64_t find_piece(const sharder *k) {
+    const graph *in = k->r.in;
+    int64_t most = 0;
+    for (node_id id = 1; id < in->nodes.count; id++) {
+        const node *n = graph_node(in, id);
+        if (n->op != &op_add_into || n->phase != PHASE_REDUCE) continue;
+        node_id made_by = graph_tensor(in, node_in(in, n, 1))->producer;
+        if (graph_node(in, made_by)->site == SITE_NONE) continue;
+        int64_t share = share_of(shape_elements(graph_shape(in, node_out(in, n, 0))), k->sharing);
+        if (share > most) most = share;
+    }
+    return most ? most : INT64_MAX;
+}
+
+static status prepare(sharder *k, const share_setting *s) {
+    const graph *in = k->r.in;
+    uint32_t tensors = in->tensors.count;
+    k->cut = memory_new(tensors, sizeof *k->cut);
+    k->in_parts = memory_new(tensors, sizeof *k->in_parts);
+    k->share = memory_new(tensors, sizeof *k->share);
+    k->squares = memory_new(in->nodes.count, sizeof *k->squares);
+    if (!k->cut || !k->in_parts || !k->share || !k->squares)
+        return status_set(STATUS_FAILED, "no memory to rewrite a graph");
+    TRY(cut_find(in, s->stage, k->cut, k->in_parts));
+    cut_sources(k);
+    k->piece = find_piece(k);
+    return s->stage != SHARE_SUMS ? fetch_open(&k->r, s, k->cut, &k->fetch) : STATUS_OK;
+}
+
+status share_run(const graph *in, const share_setting *s, const pass_context *c, graph *out) {
+    sharder k = { .ranks = c->ranks,
+                  .sharing = s->group ? s->group : c->ranks,
+                  .at_once = c->unit * c->ranks >= c->batch };
+    status result = rewrite_open(&k.r, in, out);
+    out->group = s->group;
+    if (result == STATUS_OK) result = prepare(&k, s);
+    for (node_id id = 1; id < in->nodes.count && result == STATUS_OK && !out->failed; id++) {
+        const node *n = graph_node(in, id);
+        if (n->op == &op_add_into && n->phase == PHASE_REDUCE)
+            begin_parts(&k, n);
+        else if (n->op == &op_fill && begins_at_zero(&k, node_in(in, n, 0)))
+            continue; /* a sum that is nobody's any more */
+        else if (runs_on_shares(&k, n))
+            update_shares(&k, id);
+        else
+            copy_node(&k, id);
+    }
+    if (result == STATUS_OK && !out->failed) end_all(&k);
+    memory_free(k.cut);
+    memory_free(k.in_parts);
+    memory_free(k.share);
+    memory_free(k.squares);
+    fetch_close(k.fetch);
+    status closed = rewrite_close(&k.r);
+    return result != STATUS_OK ? result : closed;
+}

@@ -1,0 +1,298 @@
+/* Recorded steps: peaks are those that PyTorch counted of the steps themselves (tools/record_step.py prints
+ * them), and what is no recording is said to be none. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "estimate/recorded/recorded_course.h"
+#include "estimate/recorded/recorded_play.h"
+#include "io/file.h"
+#include "io/scratch.h"
+
+#define GOLDEN SNUG_ROOT "/tests/estimate/recorded/step_blocks.json"
+
+static void open_golden(recording *r) { assert_int_equal(recording_read(GOLDEN, r), STATUS_OK); }
+
+static torch_settings at(int64_t batch, int64_t length) {
+    return (torch_settings){ .batch = batch, .step = batch, .context = length, .gpus = 1, .state_bits = 32 };
+}
+
+static uint64_t peak_of(const recording *r, const torch_settings *s) {
+    torch_result out;
+    assert_int_equal(recorded_play(r, s, &out), STATUS_OK);
+    uint64_t whole = 0;
+    for (int i = 0; i < TAPE_TERMS; i++) whole += out.by_term[i];
+    assert_true(whole == out.live.likely);
+    return whole;
+}
+
+/* Recorded were 2 x 64, 3 x 64 and 2 x 32. */
+static void peaks_are_those_of_the_steps_themselves(void **state) {
+    static const struct {
+        int64_t batch, length;
+        bool again;
+        uint64_t bytes;
+    } counted[] = { { 2, 64, false, 943740 },  { 5, 64, false, 1816628 }, { 2, 48, false, 799100 },
+                    { 7, 96, false, 3438644 }, { 2, 64, true, 686396 },   { 6, 80, true, 1436348 } };
+    recording r;
+    (void)state;
+    open_golden(&r);
+    for (size_t i = 0; i < sizeof counted / sizeof *counted; i++) {
+        torch_settings s = at(counted[i].batch, counted[i].length);
+        s.checkpointing = counted[i].again;
+        assert_int_equal(peak_of(&r, &s), counted[i].bytes);
+    }
+    recording_close(&r);
+}
+
+static void items_of_lists_are_blocks(void **state) {
+    recording r;
+    uint32_t block_of[64];
+    (void)state;
+    open_golden(&r);
+    assert_true(r.modules.count <= 64);
+    assert_int_equal(recorded_blocks(&r, block_of), 3);
+    for (uint32_t i = 0; i < r.modules.count; i++) {
+        int number = -1;
+        if (sscanf(r.modules.of[i], "blocks.%d", &number) != 1) number = -1;
+        assert_int_equal(block_of[i], number + 1);
+    }
+    recording_close(&r);
+}
+
+/* Modules by name and class, of which each is its own block's number or in one. */
+static void is_blocks(const char *const modules[][2], uint32_t count, const uint32_t *expected) {
+    char *names[8], *classes[8];
+    uint32_t block_of[8], most = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        names[i] = (char *)(uintptr_t)modules[i][0], classes[i] = (char *)(uintptr_t)modules[i][1];
+        if (expected[i] > most) most = expected[i];
+    }
+    recording r = { .modules = { names, count, count }, .classes = { classes, count, count } };
+    assert_int_equal(recorded_blocks(&r, block_of), most);
+    assert_memory_equal(block_of, expected, count * sizeof *block_of);
+}
+
+static void a_model_may_be_the_list(void **state) {
+    (void)state;
+    static const char *const equal[][2] = {
+        { "", "Sequential" }, { "0", "Block" }, { "0.up", "Linear" }, { "1", "Block" }, { "1.up", "Linear" }
+    };
+    is_blocks(equal, 5, (const uint32_t[]){ 0, 1, 1, 2, 2 });
+    /* With others beside them it is a list within that repeats, or none. */
+    static const char *const body[][2] = { { "", "Sequential" }, { "0", "Linear" },  { "1", "Sequential" },
+                                           { "1.0", "Block" },   { "1.1", "Block" }, { "2", "Linear" } };
+    is_blocks(body, 6, (const uint32_t[]){ 0, 0, 0, 1, 2, 0 });
+    static const char *const alone[][2] = { { "", "Block" }, { "0", "Linear" }, { "1", "Linear" } };
+    is_blocks(alone, 3, (const uint32_t[]){ 0, 0, 0 });
+}
+
+/* A size between two lengths and beyond them lies on their line. */
+static void sizes_grow_by_samples_and_tokens(void **state) {
+    recording r;
+    recorded_sizes recorded, computed;
+    (void)state;
+    open_golden(&r);
+    assert_int_equal(recorded_sizes_find(&r, 3, 64, &recorded), STATUS_OK);
+    assert_true(recorded.was_recorded);
+    assert_int_equal(recorded_sizes_find(&r, 6, 64, &computed), STATUS_OK);
+    assert_false(computed.was_recorded);
+    const recording_program *p = recorded.program;
+    for (uint32_t i = 1; i <= recording_storages(p); i++) {
+        uint64_t two = (uint64_t)p->bytes[0].of[i - 1], three = recorded.bytes[i];
+        assert_int_equal(computed.bytes[i], two + 4 * (three - two));
+    }
+    recorded_sizes_close(&recorded);
+    recorded_sizes_close(&computed);
+    recording_close(&r);
+}
+
+/* 8 bits: a byte and 4/256 of each of two states, of tensors of 4,096 numbers and more. */
+static void an_update_by_rule_has_its_own_states(void **state) {
+    recording r;
+    torch_result recorded, coded, none;
+    torch_settings s = at(2, 64);
+    (void)state;
+    open_golden(&r);
+    assert_int_equal(recorded_play(&r, &s, &recorded), STATUS_OK);
+    s.update_by_rule = true, s.state_bits = 8;
+    assert_int_equal(recorded_play(&r, &s, &coded), STATUS_OK);
+    s.state_bits = 32, s.optimizer = OPTIMIZER_SGD;
+    assert_int_equal(recorded_play(&r, &s, &none), STATUS_OK);
+    /* AdamW's counter of steps of each of the 21 weights is a state as well */
+    assert_int_equal(recorded.state, 8 * recorded.trained + 21 * 4);
+    uint64_t large = 6 * 4096, small = recorded.trained - large;
+    assert_int_equal(coded.state, 2 * (large + large / 64) + 8 * small);
+    assert_int_equal(none.state, 0);
+    assert_true(recorded.parameters == recorded.trained && coded.trained == recorded.trained);
+    recording_close(&r);
+}
+
+/* Gradients of earlier micro-batches are there all the time. */
+static void gradients_that_add_up_are_there_in_forward(void **state) {
+    recording r;
+    torch_settings s = at(2, 64);
+    (void)state;
+    open_golden(&r);
+    uint64_t once = peak_of(&r, &s);
+    s.step = 4;
+    assert_true(peak_of(&r, &s) > once);
+    recording_close(&r);
+}
+
+static void reserved_is_at_least_what_is_live(void **state) {
+    recording r;
+    torch_result out;
+    torch_settings s = at(64, 64);
+    (void)state;
+    open_golden(&r);
+    s.cuda = true, s.workspace = 8 << 20;
+    assert_int_equal(recorded_play(&r, &s, &out), STATUS_OK);
+    assert_true(out.held >= out.live.likely && out.held % (2 << 20) == 0);
+    recording_close(&r);
+}
+
+/* ---- what is none ---- */
+
+static char text_of_golden[1 << 16];
+static size_t golden_bytes;
+
+static void read_golden(void) {
+    char *data;
+    uint64_t bytes;
+    assert_int_equal(io_read_file(GOLDEN, sizeof text_of_golden - 1, &data, &bytes), STATUS_OK);
+    memcpy(text_of_golden, data, bytes);
+    golden_bytes = bytes;
+    memory_free(data);
+}
+
+static void is_refused(const char *data, size_t bytes, const char *why) {
+    recording r;
+    scratch_write("step.json", data, bytes);
+    assert_int_equal(recording_read("step.json", &r), STATUS_INVALID);
+    if (!strstr(status_message(), why)) fail_msg("%s", status_message());
+    recording_close(&r);
+}
+
+static void every_cut_is_refused(void **state) {
+    (void)state;
+    read_golden();
+    for (size_t bytes = 0; bytes + 1 < golden_bytes; bytes += 97)
+        is_refused(text_of_golden, bytes, "step.json");
+}
+
+/* The text with one place of it replaced. */
+static void is_refused_with(const char *from, const char *to, const char *why) {
+    static char changed[1 << 17];
+    read_golden();
+    text_of_golden[golden_bytes] = 0;
+    char *place = strstr(text_of_golden, from);
+    assert_non_null(place);
+    size_t before = (size_t)(place - text_of_golden);
+    int n =
+        snprintf(changed, sizeof changed, "%.*s%s%s", (int)before, text_of_golden, to, place + strlen(from));
+    is_refused(changed, (size_t)n, why);
+}
+
+static void what_contradicts_itself_is_refused(void **state) {
+    (void)state;
+    is_refused_with("\"snug_step\":1", "\"snug_step\":2", "version 2 and this snug reads version 1");
+    is_refused_with("\"events\":[0,", "\"events\":[0,0,", "more calls than events");
+    is_refused_with("\"events\":[0,", "\"events\":[0,-60000,", "not there");
+    is_refused_with("\"events\":[0,", "\"events\":[0,1,", "made twice");
+    is_refused_with("\"role\":[0,", "\"role\":[9,", "may not stand there");
+    is_refused_with("\"role\":[0,", "\"role\":[", "differ in length");
+    is_refused_with("\"bytes\":[[", "\"bytes\":[[9223372036854775807,", "may not stand there");
+    is_refused_with("\"model\":", "\"modle\":", "not whole");
+    is_refused_with("\"runs\":[[2,64],[3,64],[2,32]]", "\"runs\":[]", "no runs");
+    is_refused_with("\"strings\":[", "\"string\":[", "no name or type");
+}
+
+/* One batch does not tell how a step grows, and the sentence says what does. */
+static void one_batch_tells_of_no_other(void **state) {
+    recording r;
+    torch_result out;
+    torch_settings s = at(4, 64);
+    (void)state;
+    open_golden(&r);
+    recording_program *p = &r.programs[0];
+    p->batches.of[1] = 2, p->lengths.of[1] = 64; /* the same run twice */
+    assert_int_equal(recorded_play(&r, &s, &out), STATUS_INVALID);
+    assert_non_null(strstr(status_message(), "say --batch 2, or record it with batches=(1, 2, 3)"));
+    recording_close(&r);
+}
+
+/* One run of 1 x 1, of so many storages of so many bytes. */
+static recording_program plain_program(int64_t *bytes, uint32_t storages, int64_t each) {
+    static int64_t one = 1;
+    recording_program p = { .batches = { &one, 1, 1 },
+                            .lengths = { &one, 1, 1 },
+                            .role = { bytes, storages, storages },
+                            .bytes = { { bytes, storages, storages } } };
+    for (uint32_t i = 0; i < storages; i++) bytes[i] = each;
+    return p;
+}
+
+static void sums_have_a_bound(void **state) {
+    enum { STORAGES = 1 << 14 };
+    static int64_t bytes[STORAGES];
+    static recording r = { .program_count = 1 };
+    recorded_sizes sizes;
+    (void)state;
+    r.programs[0] = plain_program(bytes, STORAGES, 1ll << 45);
+    assert_int_equal(recorded_sizes_find(&r, 1, 1, &sizes), STATUS_OK);
+    recorded_sizes_close(&sizes);
+    r.programs[0] = plain_program(bytes, STORAGES, 1ll << 46);
+    assert_int_equal(recorded_sizes_find(&r, 1, 1, &sizes), STATUS_INVALID);
+    assert_non_null(strstr(status_message(), "2^60 bytes or more together"));
+    recorded_sizes_close(&sizes);
+}
+
+/* Blocks look through storages too, also where there are no events. */
+static void work_has_a_bound(void **state) {
+    enum { BLOCKS = 1 << 12, STORAGES = 1 << 20 };
+    static int64_t bytes[STORAGES];
+    static char *names[BLOCKS + 1], *classes[BLOCKS + 1], numbers[BLOCKS][8];
+    static char list[] = "Sequential", block[] = "Block", none[] = "";
+    recorded_course c;
+    (void)state;
+    names[0] = none, classes[0] = list;
+    for (int i = 0; i < BLOCKS; i++) {
+        snprintf(numbers[i], sizeof numbers[i], "%d", i);
+        names[i + 1] = numbers[i], classes[i + 1] = block;
+    }
+    recording r = { .model = list,
+                    .modules = { names, BLOCKS + 1, BLOCKS + 1 },
+                    .classes = { classes, BLOCKS + 1, BLOCKS + 1 } };
+    recording_program p = plain_program(bytes, STORAGES, 1);
+    assert_int_equal(recorded_course_find(&r, &p, true, &c), STATUS_INVALID);
+    assert_non_null(strstr(status_message(), "more than a step has"));
+    recorded_course_close(&c);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(peaks_are_those_of_the_steps_themselves),
+        cmocka_unit_test(items_of_lists_are_blocks),
+        cmocka_unit_test(a_model_may_be_the_list),
+        cmocka_unit_test(sizes_grow_by_samples_and_tokens),
+        cmocka_unit_test(an_update_by_rule_has_its_own_states),
+        cmocka_unit_test(gradients_that_add_up_are_there_in_forward),
+        cmocka_unit_test(reserved_is_at_least_what_is_live),
+        cmocka_unit_test(every_cut_is_refused),
+        cmocka_unit_test(what_contradicts_itself_is_refused),
+        cmocka_unit_test(one_batch_tells_of_no_other),
+        cmocka_unit_test(sums_have_a_bound),
+        cmocka_unit_test(work_has_a_bound),
+    };
+    return cmocka_run_group_tests(tests, scratch_open, scratch_close);
+}

@@ -1,0 +1,205 @@
+/* What passes between ranks, in the model of time, by hand: how long a movement takes on each link, what it
+ * takes of those that compute, and who waits for it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+
+#include "lower/movements.h"
+#include "ops/arrive/arrive.h"
+#include "ops/exchange/exchange.h"
+#include "ops/gather_ranks/gather_ranks.h"
+#include "ops/gelu/gelu.h"
+#include "ops/pass_on/pass_on.h"
+
+static void must(status result) {
+    if (result != STATUS_OK) fail_msg("%s", status_message());
+}
+
+static const links both = { .of = {
+                                [LINK_WITHIN] = { 2, 16, 0.5, 0.125 }, [LINK_BETWEEN] = { 4, 8, 1, 0.25 } } };
+
+static links between(int64_t ranks, int64_t of_host) {
+    links l = both;
+    l.ranks = ranks, l.of_host = of_host;
+    return l;
+}
+
+/* All ranks of a host share its memory, and its way out; both go on at once. */
+static void links_are_shared(void **state) {
+    (void)state;
+    links one = between(1, 1), pair = between(2, 2), four = between(4, 4), apart = between(4, 1),
+          two_by_two = between(4, 2), unsaid = between(4, 0);
+    assert_true(movements_seconds(&one, &(op_cost){ .sent = 64 }) == 0 &&
+                movements_busy(&one, &(op_cost){ .sent = 64 }) == 0);
+    assert_true(movements_seconds(&pair, &(op_cost){ .sent = 64 }) == 2 + 2 * 1 * 64 / 16.0);
+    assert_true(movements_seconds(&four, &(op_cost){ .sent = 64 }) == 2 + 4 * 3 * 64 / 16.0);
+    assert_true(movements_seconds(&unsaid, &(op_cost){ .sent = 64 }) ==
+                movements_seconds(&four, &(op_cost){ .sent = 64 }));
+    assert_true(movements_seconds(&apart, &(op_cost){ .sent = 64 }) == 4 + 1 * 3 * 64 / 8.0);
+    assert_true(movements_seconds(&two_by_two, &(op_cost){ .sent = 64 }) ==
+                4 + 2 * 2 * 64 / 8.0); /* longer than 2 + 2 * 64 / 16 */
+    two_by_two.of[LINK_WITHIN].rate = 1;
+    assert_true(movements_seconds(&two_by_two, &(op_cost){ .sent = 64 }) == 2 + 2 * 64);
+    assert_true(movements_busy(&pair, &(op_cost){ .sent = 64 }) == 0.5 + 64 * 0.125);
+    assert_true(movements_busy(&apart, &(op_cost){ .sent = 64 }) == 1 + 3 * 64 * 0.25);
+    assert_true(movements_busy(&two_by_two, &(op_cost){ .sent = 64 }) ==
+                0.5 + 64 * 0.125 + 1 + 2 * 64 * 0.25);
+}
+
+/* Those of a group, and those of one place in all groups: what leaves a host takes the link between hosts. */
+static void groups_have_links_of_their_own(void **state) {
+    (void)state;
+    links hosts = between(8, 4);
+    const op_cost within = { .sent = 64, .ranks = 4 }, across = { .sent = 64, .ranks = 2, .apart = 4 },
+                  small = { .sent = 64, .ranks = 2 }, beside = { .sent = 64, .ranks = 4, .apart = 2 },
+                  large = { .sent = 64, .ranks = 8 };
+    assert_true(movements_seconds(&hosts, &within) == 2 + 4 * 3 * 64 / 16.0);
+    assert_true(movements_seconds(&hosts, &small) == 2 + 4 * 1 * 64 / 16.0);
+    assert_true(movements_seconds(&hosts, &across) == 4 + 4 * 1 * 64 / 8.0);
+    assert_true(movements_seconds(&hosts, &beside) == 4 + 4 * 2 * 64 / 8.0); /* one of three is near */
+    assert_true(movements_busy(&hosts, &beside) == 0.5 + 64 * 0.125 + 1 + 2 * 64 * 0.25);
+    assert_true(movements_busy(&hosts, &across) == 1 + 64 * 0.25);
+    assert_true(movements_seconds(&hosts, &large) == movements_seconds(&hosts, &(op_cost){ .sent = 64 }));
+}
+
+static void more_takes_longer(void **state) {
+    (void)state;
+    for (int64_t ranks = 2; ranks <= 64; ranks *= 2)
+        for (int64_t of_host = 1; of_host <= ranks; of_host *= 2) {
+            links l = between(ranks, of_host), more = between(2 * ranks, of_host), slow = l;
+            slow.of[LINK_WITHIN].rate /= 2, slow.of[LINK_BETWEEN].rate /= 2;
+            double before = movements_seconds(&l, &(op_cost){ .sent = 100 });
+            assert_true(before > 0 && movements_seconds(&l, &(op_cost){ .sent = 200 }) > before);
+            assert_true(movements_seconds(&more, &(op_cost){ .sent = 100 }) > before &&
+                        movements_seconds(&slow, &(op_cost){ .sent = 100 }) > before);
+            assert_true(movements_busy(&l, &(op_cost){ .sent = 200 }) >
+                        movements_busy(&l, &(op_cost){ .sent = 100 }));
+        }
+}
+
+enum { SIDE = 256, ELEMENTS = SIDE * SIDE };
+
+static tensor_id work(graph *g, tensor_id x, int times) {
+    for (int i = 0; i < times; i++) x = gelu_apply(g, x, true);
+    return x;
+}
+
+static uint32_t step_of(const program *p, const op_def *op, int which) {
+    for (uint32_t s = 0; s < p->count; s++)
+        if (graph_node(&p->graph, p->steps[s].node)->op == op && which-- == 0) return s;
+    fail_msg("no such step");
+    return 0;
+}
+
+static double sum_of(const program *p, uint32_t from, uint32_t to) {
+    double seconds = 0;
+    for (uint32_t s = from; s < to; s++) seconds += p->steps[s].seconds;
+    return seconds;
+}
+
+/* Begins an exchange and a gathering right behind it, works, and waits for both, the second first: `beside`
+ * is how much work there is in between. */
+static program two_movements(int beside, double latency) {
+    graph g;
+    program p = { 0 };
+    must(graph_open(&g));
+    tensor_id x = graph_add_source(
+        &g, &(graph_source){ .shape = SHAPE(SIDE, SIDE), .dtype = DTYPE_F32, .role = ROLE_INPUT });
+    tensor_id a = gelu_apply(&g, x, true), b = gelu_apply(&g, a, true);
+    tensor_id parts = exchange_apply(&g, a, 2, ELEMENTS / 2),
+              whole = gather_ranks_apply(&g, b, 0, SHAPE(2 * SIDE, SIDE));
+    work(&g, x, beside);
+    gelu_apply(&g, arrive_apply(&g, whole, b), true);
+    gelu_apply(&g, arrive_apply(&g, parts, a), true);
+    lower_options o = { .threads = 1, .rates = device_rates_default(1), .unverified = true };
+    o.rates.links = (links){ .ranks = 2, .of_host = 2, .of = { { latency, 1e12, 1e-6, 1e-12 } } };
+    must(lower_program(&g, &o, &p));
+    return p;
+}
+
+/* The lane is one: the gathering begins when the exchange is over, and whoever waits for it has both. */
+static void waiting_is_what_is_not_hidden(void **state) {
+    (void)state;
+    const double latency = 0.01, of_exchange = latency + 2 * (ELEMENTS / 2) * 4 / 1e12,
+                 of_gather = latency + 2.0 * ELEMENTS * 4 / 1e12;
+    program p = two_movements(3, latency);
+    uint32_t first = step_of(&p, &op_exchange, 0), second = step_of(&p, &op_gather_ranks, 0),
+             wait = step_of(&p, &op_arrive, 0), other = step_of(&p, &op_arrive, 1);
+    double begun = sum_of(&p, 0, first + 1), exchanged = begun + of_exchange,
+           both_begun = sum_of(&p, 0, second + 1);
+    double gathered = (exchanged > both_begun ? exchanged : both_begun) + of_gather;
+    double arrived = sum_of(&p, 0, wait + 1), alone = p.steps[other].seconds;
+    assert_true(arrived > gathered - 1e-9 && arrived < gathered + 1e-5);
+    assert_true(p.steps[wait].seconds > 0.015 && alone < 1e-5); /* by then the exchange is long over */
+    assert_true(p.computing < p.seconds - 0.015);
+    lower_close(&p);
+}
+
+/* Enough work hides it all, and then the program takes what it computes, and what moving takes of the
+ * processor: a microsecond each, and the bytes. Where it waits all the time, moving takes nothing from it. */
+static void work_hides_movements(void **state) {
+    (void)state;
+    const double latency = 1e-5;
+    program idle = two_movements(0, latency), busy = two_movements(40, latency);
+    assert_true(idle.seconds > idle.computing + latency);
+    assert_true(idle.seconds < idle.computing + 3 * latency);
+    const double lost = 2e-6 + (ELEMENTS / 2 + ELEMENTS) * 4 * 1e-12, found = busy.seconds - busy.computing;
+    assert_true(found > 0.999 * lost && found < 1.001 * lost);
+    assert_true(busy.seconds > idle.seconds);
+    for (uint32_t s = 0; s < busy.count; s++) assert_true(busy.steps[s].seconds > 0);
+    lower_close(&idle);
+    lower_close(&busy);
+}
+
+/* Steps of passing on, by what they send in all: each rank but one to its next, one to one, one to all. Their
+ * other half sends nothing, so it counts once. */
+static void what_is_passed_on_counts_once(void **state) {
+    (void)state;
+    for (int64_t ranks = 1; ranks <= 5; ranks++) {
+        graph g;
+        double bytes = ELEMENTS * 4.0, others = ranks > 1 ? (double)ranks - 1 : 1,
+               pairs = (double)ranks * others;
+        must(graph_open(&g));
+        tensor_id x = graph_add_source(
+            &g, &(graph_source){ .shape = SHAPE(SIDE, SIDE), .dtype = DTYPE_F32, .role = ROLE_INPUT });
+        double sent[4];
+        for (int step = PASS_FROM_BEFORE; step <= PASS_FROM_LAST; step++) {
+            x = pass_on_apply(&g, x, ranks, (pass_on_step)step);
+            const node *n = graph_node(&g, graph_tensor(&g, x)->producer);
+            sent[step] = n->op->cost(&g, n).sent;
+        }
+        must(graph_status(&g));
+        assert_true(sent[PASS_TO_NEXT] == 0);
+        assert_true(fabs(sent[PASS_FROM_BEFORE] * pairs - (double)ranks * bytes) < 1);
+        assert_true(fabs(sent[PASS_AROUND] * pairs - bytes) < 1);
+        assert_true(fabs(sent[PASS_FROM_LAST] * pairs - others * bytes) < 1);
+        graph_close(&g);
+    }
+}
+
+/* More work anywhere never makes a program faster. */
+static void more_work_is_never_faster(void **state) {
+    (void)state;
+    double before = 0;
+    for (int beside = 0; beside < 60; beside += 3) {
+        program p = two_movements(beside, 1e-4);
+        assert_true(p.seconds >= before && p.seconds >= p.computing);
+        before = p.seconds;
+        lower_close(&p);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(links_are_shared),          cmocka_unit_test(groups_have_links_of_their_own),
+        cmocka_unit_test(more_takes_longer),         cmocka_unit_test(waiting_is_what_is_not_hidden),
+        cmocka_unit_test(work_hides_movements),      cmocka_unit_test(what_is_passed_on_counts_once),
+        cmocka_unit_test(more_work_is_never_faster),
+    };
+    return cmocka_run_group_tests_name("movements", tests, NULL, NULL);
+}

@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+"""Writes tests/estimate/recorded/step_blocks.json, a recorded step of a small model, and
+prints the peaks of live bytes that
+PyTorch's profiler counts of the step itself on the CPU, which tests/estimate/test_recorded.c has. Needs torch."""
+
+import pathlib
+import sys
+
+import torch
+from torch.utils.checkpoint import checkpoint
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "recipes"), str(ROOT / "bench" / "estimate")]
+import record as recipe  # noqa: E402
+import recorded  # noqa: E402
+
+WIDTH, WORDS = 32, 50
+
+
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.up = torch.nn.LayerNorm(WIDTH), torch.nn.Linear(WIDTH, 4 * WIDTH)
+        self.down = torch.nn.Linear(4 * WIDTH, WIDTH)
+
+    def forward(self, x):
+        return x + self.down(torch.nn.functional.gelu(self.up(self.norm(x))))
+
+
+class Model(torch.nn.Module):
+    def __init__(self, again=False):
+        super().__init__()
+        self.table, self.again = torch.nn.Embedding(WORDS, WIDTH), again
+        self.blocks = torch.nn.ModuleList(Block() for _ in range(3))
+        self.head = torch.nn.Linear(WIDTH, WORDS)
+
+    def forward(self, ids):
+        x = self.table(ids)
+        for block in self.blocks:
+            x = checkpoint(block, x, use_reentrant=False) if self.again else block(x)
+        return self.head(x)
+
+
+class Case:
+    lengths = (64, 32)
+
+    def __init__(self, again=False, length=64):
+        self.make_model, self.lengths = lambda: Model(again), (length,)
+
+    def make_batch(self, size, length):
+        ids = torch.zeros(size, length, dtype=torch.long)
+        return {"ids": ids, "labels": torch.zeros_like(ids)}
+
+    def loss_of(self, model, batch):
+        return torch.nn.functional.cross_entropy(model(batch["ids"]).flatten(0, 1), batch["labels"].flatten())
+
+
+def main():
+    out = ROOT / "tests" / "estimate" / "recorded" / "step_blocks.json"
+    case = Case()
+    recipe.record(case.make_model, case.make_batch, case.loss_of,
+                  lambda m: torch.optim.AdamW(m.parameters(), foreach=True), batches=(2, 3), lengths=(64, 32),
+                  device="cpu", out=str(out))
+    for size, length, again in ((2, 64, False), (5, 64, False), (2, 48, False), (7, 96, False),
+                                (2, 64, True), (6, 80, True)):
+        print(size, length, again, recorded.measure(Case(again, length), size, None))
+
+
+if __name__ == "__main__":
+    main()
