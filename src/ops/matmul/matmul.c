@@ -2,6 +2,7 @@
 #include "ops/matmul/matmul_kernel.h"
 
 #include "ops/add/add.h"
+#include "ops/cast/cast.h"
 #include "ops/reshape/reshape.h"
 #include "ops/sum_rows/sum_rows.h"
 
@@ -102,11 +103,21 @@ static tensor_id gradient_of_a(graph *g, const node *n, tensor_id dy, tensor_id 
     return gradient_of(g, a, gathered, graph_tensor(g, a)->role == ROLE_PARAMETER, in);
 }
 
+/* What flows back, as the gradients' products read it: in the type of a and b where both have the same one of
+ * 16 bits. A result that waits in f32 for an addition would else have its gradients, two products of three, at
+ * the speed of f32. */
+static tensor_id as_factors(graph *g, const node *n, tensor_id dy) {
+    dtype a = (dtype)graph_tensor(g, node_in(g, n, MATMUL_A))->dtype;
+    dtype b = (dtype)graph_tensor(g, node_in(g, n, MATMUL_B))->dtype;
+    return a == b && dtype_is_half(a) ? cast_to(g, dy, a) : dy;
+}
+
 static void grad(graph *g, node_id id, const tensor_id *dout, const bool *want, tensor_id *din) {
     node n = *graph_node(g, id);
-    if (want[MATMUL_B]) din[MATMUL_B] = gradient_of_b(g, &n, dout[0], din[MATMUL_B]);
+    tensor_id dy = want[MATMUL_A] || want[MATMUL_B] ? as_factors(g, &n, dout[0]) : 0;
+    if (want[MATMUL_B]) din[MATMUL_B] = gradient_of_b(g, &n, dy, din[MATMUL_B]);
     if (want[MATMUL_BIAS]) din[MATMUL_BIAS] = sum_rows_apply(g, dout[0], din[MATMUL_BIAS]);
-    if (want[MATMUL_A]) din[MATMUL_A] = gradient_of_a(g, &n, dout[0], din[MATMUL_A]);
+    if (want[MATMUL_A]) din[MATMUL_A] = gradient_of_a(g, &n, dy, din[MATMUL_A]);
     for (int i = MATMUL_RESIDUAL; i <= MATMUL_ACCUMULATOR; i++)
         if (want[i]) din[i] = add_gather(g, din[i], dout[0]);
 }
