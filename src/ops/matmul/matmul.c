@@ -104,8 +104,8 @@ static tensor_id gradient_of_a(graph *g, const node *n, tensor_id dy, tensor_id 
 }
 
 /* What flows back, as the gradients' products read it: in the type of a and b where both have the same one of
- * 16 bits. A result that waits in f32 for an addition would else have its gradients, two products of three, at
- * the speed of f32. */
+ * 16 bits. A result that waits in f32 for an addition would else have its gradients, two products of three,
+ * at the speed of f32. */
 static tensor_id as_factors(graph *g, const node *n, tensor_id dy) {
     dtype a = (dtype)graph_tensor(g, node_in(g, n, MATMUL_A))->dtype;
     dtype b = (dtype)graph_tensor(g, node_in(g, n, MATMUL_B))->dtype;

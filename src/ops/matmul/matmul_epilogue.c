@@ -155,8 +155,8 @@ VECTOR_INLINE void narrow_columns(const matmul_epilogue *e, const int64_t column
 }
 
 static bool only_narrows(const matmul_epilogue *e) {
-    return dtype_is_half(e->type) && !e->residual && !e->gelu && (!e->before || e->before_type == DTYPE_F32) &&
-           (!e->bias || e->bias_type == DTYPE_F32);
+    return dtype_is_half(e->type) && !e->residual && !e->gelu &&
+           (!e->before || e->before_type == DTYPE_F32) && (!e->bias || e->bias_type == DTYPE_F32);
 }
 
 VECTOR_CLONES static void epilogue_mixed(const matmul_epilogue *e) {
