@@ -126,49 +126,101 @@ VECTOR_INLINE void epilogue_mixed_columns(const matmul_epilogue *e, int64_t colu
     }
 }
 
-/* What most blocks need: sums, with a bias or an f32 before them or neither, that are narrowed. With types as
- * constants a row stays in registers, and takes half of the time or less. */
-VECTOR_INLINE void narrow_rows(const matmul_epilogue *e, const int64_t columns, const bool before,
-                               const bool bias, const dtype type) {
+/* What most blocks need: sums, with a bias or an f32 before them or neither, that are narrowed, and GELU of
+ * them or times the slope of GELU at x. With types as constants a row stays in registers, and takes half of
+ * the time or less. */
+typedef struct {
+    bool before, bias;
+    dtype type;
+    matmul_gelu_form gelu;
+    bool slope;
+} narrowing;
+
+VECTOR_INLINE float widened(uint16_t x, const dtype type) {
+    return type == DTYPE_BF16 ? half_from_bf16(x) : half_from_f16(x);
+}
+
+VECTOR_INLINE uint16_t narrowed(float x, const dtype type) {
+    return type == DTYPE_BF16 ? half_to_bf16(x) : half_to_f16(x);
+}
+
+VECTOR_INLINE float with_gelu(float y, float x, const matmul_gelu_form gelu, const bool slope) {
+    if (gelu == MATMUL_GELU_TANH) return slope ? y * gelu_tanh_slope_f32(x) : gelu_tanh_f32(y);
+    return slope ? y * gelu_erf_slope_f32(x) : gelu_erf_f32(y);
+}
+
+VECTOR_INLINE void narrow_rows(const matmul_epilogue *e, const int64_t columns, const narrowing as) {
     for (int64_t i = 0; i < e->rows; i++) {
         const float *sum = e->sum + i * e->sum_stride;
-        const float *b = before ? (const float *)e->before + i * e->before_stride : NULL;
+        const float *before = as.before ? (const float *)e->before + i * e->before_stride : NULL;
+        const uint16_t *x = as.slope ? (const uint16_t *)e->x + i * e->out_stride : NULL;
         uint16_t *out = (uint16_t *)e->out + i * e->out_stride;
 #pragma GCC ivdep
         for (int64_t j = 0; j < columns; j++) {
-            float x = before ? b[j] + sum[j] : sum[j];
-            if (bias) x = ((const float *)e->bias)[j] + x;
-            out[j] = type == DTYPE_BF16 ? half_to_bf16(x) : half_to_f16(x);
+            float y = as.before ? before[j] + sum[j] : sum[j];
+            if (as.bias) y = ((const float *)e->bias)[j] + y;
+            if (as.gelu)
+                y = with_gelu(widened(narrowed(y, as.type), as.type), as.slope ? widened(x[j], as.type) : 0,
+                              as.gelu, as.slope);
+            out[j] = narrowed(y, as.type);
         }
     }
 }
 
-VECTOR_INLINE void narrow_columns(const matmul_epilogue *e, const int64_t columns, const dtype type) {
+VECTOR_INLINE void narrow_with(const matmul_epilogue *e, const dtype type, const matmul_gelu_form gelu,
+                               const bool slope) {
     if (e->before && e->bias)
-        narrow_rows(e, columns, true, true, type);
+        narrow_rows(e, MATMUL_MAX_COLUMNS, (narrowing){ true, true, type, gelu, slope });
     else if (e->before)
-        narrow_rows(e, columns, true, false, type);
+        narrow_rows(e, MATMUL_MAX_COLUMNS, (narrowing){ true, false, type, gelu, slope });
     else if (e->bias)
-        narrow_rows(e, columns, false, true, type);
+        narrow_rows(e, MATMUL_MAX_COLUMNS, (narrowing){ false, true, type, gelu, slope });
     else
-        narrow_rows(e, columns, false, false, type);
+        narrow_rows(e, MATMUL_MAX_COLUMNS, (narrowing){ false, false, type, gelu, slope });
 }
 
 static bool only_narrows(const matmul_epilogue *e) {
-    return dtype_is_half(e->type) && !e->residual && !e->gelu &&
-           (!e->before || e->before_type == DTYPE_F32) && (!e->bias || e->bias_type == DTYPE_F32);
+    return e->columns == MATMUL_MAX_COLUMNS && dtype_is_half(e->type) && !e->residual &&
+           (!e->before || e->before_type == DTYPE_F32) && (!e->bias || e->bias_type == DTYPE_F32) &&
+           (!e->gelu || e->type == DTYPE_BF16);
 }
 
-VECTOR_CLONES static void epilogue_mixed(const matmul_epilogue *e) {
-    bool whole = e->columns == MATMUL_MAX_COLUMNS;
-    if (whole && only_narrows(e) && e->type == DTYPE_BF16)
-        narrow_columns(e, MATMUL_MAX_COLUMNS, DTYPE_BF16);
-    else if (whole && only_narrows(e))
-        narrow_columns(e, MATMUL_MAX_COLUMNS, DTYPE_F16);
-    else if (whole)
+VECTOR_CLONES static void narrow_f16(const matmul_epilogue *e) {
+    narrow_with(e, DTYPE_F16, MATMUL_NO_GELU, false);
+}
+
+VECTOR_CLONES static void narrow_bf16(const matmul_epilogue *e) {
+    narrow_with(e, DTYPE_BF16, MATMUL_NO_GELU, false);
+}
+
+VECTOR_CLONES static void narrow_gelu(const matmul_epilogue *e) {
+    if (e->gelu == MATMUL_GELU_TANH)
+        narrow_with(e, DTYPE_BF16, MATMUL_GELU_TANH, false);
+    else
+        narrow_with(e, DTYPE_BF16, MATMUL_GELU_ERF, false);
+}
+
+VECTOR_CLONES static void narrow_slope(const matmul_epilogue *e) {
+    if (e->gelu == MATMUL_GELU_TANH)
+        narrow_with(e, DTYPE_BF16, MATMUL_GELU_TANH, true);
+    else
+        narrow_with(e, DTYPE_BF16, MATMUL_GELU_ERF, true);
+}
+
+VECTOR_CLONES static void epilogue_any(const matmul_epilogue *e) {
+    if (e->columns == MATMUL_MAX_COLUMNS)
         epilogue_mixed_columns(e, MATMUL_MAX_COLUMNS);
     else
         epilogue_mixed_columns(e, e->columns);
+}
+
+static void epilogue_mixed(const matmul_epilogue *e) {
+    if (!only_narrows(e))
+        epilogue_any(e);
+    else if (e->gelu)
+        (e->x ? narrow_slope : narrow_gelu)(e);
+    else
+        (e->type == DTYPE_BF16 ? narrow_bf16 : narrow_f16)(e);
 }
 
 /* All f32: the block at once. Where some type has 16 bits: in pieces of at most a panel's columns, for which
