@@ -147,18 +147,6 @@ typedef struct {
     float x[BLOCK];
 } ending;
 
-VECTOR_CLONES static void scale_block(const int32_t *restrict sum, const float *a, const float *restrict b,
-                                      int64_t rows, float *restrict x) {
-    for (int64_t i = 0; i < rows; i++, x += COLUMNS, sum += COLUMNS)
-        for (int64_t k = 0; k < COLUMNS; k++) x[k] = (float)sum[k] * (a[i] * b[k]);
-}
-
-VECTOR_CLONES static void scale_more(const int32_t *restrict sum, const float *a, const float *restrict b,
-                                     int64_t rows, float *restrict x) {
-    for (int64_t i = 0; i < rows; i++, x += COLUMNS, sum += COLUMNS)
-        for (int64_t k = 0; k < COLUMNS; k++) x[k] = x[k] + (float)sum[k] * (a[i] * b[k]);
-}
-
 static const void *element(const void *data, int64_t place, dtype type) {
     return (const char *)data + place * (int64_t)dtype_bytes(type);
 }
@@ -188,6 +176,73 @@ static void end_block(const matmul_int8_problem *p, ending *e, int64_t column) {
     }
 }
 
+/* A block's sums of one tile of depth, scaled: onto what is before, with a bias of f32, into rows of y or of
+ * a block. What is NULL is not there. */
+typedef struct {
+    const int32_t *sum;
+    const float *a, *b, *bias, *before; /* before may be y */
+    void *y;
+    int64_t rows, before_stride, stride;
+    dtype type; /* of y: f32 or bf16 */
+} scaling;
+
+VECTOR_INLINE void scale_rows(const scaling *s, const bool on, const bool biased, const dtype type) {
+    const int32_t *sum = s->sum;
+    for (int64_t i = 0; i < s->rows; i++, sum += COLUMNS) {
+        const float *before = on ? s->before + i * s->before_stride : NULL;
+        float *wide = (float *)s->y + i * s->stride, a = s->a[i];
+        uint16_t *half = (uint16_t *)s->y + i * s->stride;
+#pragma GCC ivdep
+        for (int64_t k = 0; k < COLUMNS; k++) {
+            float x = (float)sum[k] * (a * s->b[k]);
+            if (on) x = before[k] + x;
+            if (biased) x = s->bias[k] + x;
+            if (type == DTYPE_F32)
+                wide[k] = x;
+            else
+                half[k] = half_to_bf16(x);
+        }
+    }
+}
+
+VECTOR_INLINE void scale_into(const scaling *s, const dtype type) {
+    if (s->before && s->bias)
+        scale_rows(s, true, true, type);
+    else if (s->before)
+        scale_rows(s, true, false, type);
+    else if (s->bias)
+        scale_rows(s, false, true, type);
+    else
+        scale_rows(s, false, false, type);
+}
+
+VECTOR_CLONES static void scale_block(const scaling *s) {
+    if (s->type == DTYPE_F32)
+        scale_into(s, DTYPE_F32);
+    else
+        scale_into(s, DTYPE_BF16);
+}
+
+/* Can the last sums of a block go straight into y? */
+static bool is_plain(const matmul_int8_problem *p, const ending *e) {
+    return e->columns == COLUMNS && !p->residual && (p->type == DTYPE_F32 || p->type == DTYPE_BF16) &&
+           (!p->bias || p->bias_type == DTYPE_F32);
+}
+
+/* What is before a block, of which e->x then holds what does not lie in f32. */
+static const float *block_before(const job *j, ending *e, int64_t *stride) {
+    const matmul_int8_problem *p = j->p;
+    const void *before = j->from ? p->y : p->accumulator;
+    if (!over_rows(p) || !before) return NULL;
+    *stride = p->columns;
+    if (p->type == DTYPE_F32 && e->columns == COLUMNS) return (const float *)before + e->place;
+    *stride = COLUMNS;
+    memset(e->x, 0, sizeof e->x);
+    for (int64_t i = 0; i < e->rows; i++)
+        add_row(e->x + i * COLUMNS, element(before, e->place + i * p->columns, p->type), e->columns, p->type);
+    return e->x;
+}
+
 static const float ones[COLUMNS] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
                                      1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
 
@@ -199,23 +254,23 @@ static void run_block(const job *j, int64_t row, int64_t column, const matmul_in
     ending e = { .rows = least(j->kernel->panels * ROWS, j->rows - row),
                  .columns = least(COLUMNS, p->columns - column) };
     e.place = (j->row + row) * p->columns + column;
-    const void *before = j->from ? p->y : p->accumulator;
-    bool goes_on = over_rows(p) && before;
-    if (goes_on) {
-        memset(e.x, 0, sizeof e.x);
-        for (int64_t i = 0; i < e.rows; i++)
-            add_row(e.x + i * COLUMNS, element(before, e.place + i * p->columns, p->type), e.columns,
-                    p->type);
-    }
+    int64_t before_stride = 0;
+    const float *before = block_before(j, &e, &before_stride);
+    bool plain = is_plain(p, &e);
     for (int64_t t = 0; t < j->tiles; t++) {
         matmul_int8_panels a = panels_of(j, false, t, row),
                            b = stored_b ? *stored_b : panels_of(j, true, t, column);
+        scaling s = { sum, a.scales, b.scales, NULL, before, e.x, e.rows, before_stride, COLUMNS, DTYPE_F32 };
         j->kernel->block(a.fours, e.rows, a.words, b.words, b.starts, sum);
-        if (t || goes_on)
-            scale_more(sum, a.scales, b.scales, e.rows, e.x);
-        else
-            scale_block(sum, a.scales, b.scales, e.rows, e.x);
+        before = e.x, before_stride = COLUMNS;
+        if (plain && t + 1 == j->tiles) {
+            s.y = (char *)p->y + e.place * (int64_t)dtype_bytes(p->type);
+            s.stride = p->columns, s.type = p->type;
+            if (p->bias) s.bias = (const float *)p->bias + column;
+        }
+        scale_block(&s);
     }
+    if (plain) return;
     end_block(p, &e, column);
 }
 
