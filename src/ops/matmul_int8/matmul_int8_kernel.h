@@ -52,6 +52,7 @@ typedef struct {
     int64_t width, fours; /* lines of a panel; fours of its depth */
     uint32_t flip;        /* what codes are xored with: 0x80808080 adds 128 to four codes */
     uint32_t *words;      /* [panel][four][width] */
+    bool arranged;        /* lines come as tiles want them: [16 fours][line][four], flip is 0 */
     float *scales;        /* by line, or NULL */
     int32_t *starts;      /* by line: -128 * the sum of the codes; or NULL */
 } matmul_int8_panels;
@@ -108,8 +109,8 @@ typedef struct {
 
     int64_t panels; /* of a in a block: 1 or 2 */
     int64_t fill;   /* fours of a panel are a multiple of so many; what is added there is 0 in b */
-    void (*arrange)(int64_t fours,
-                    uint32_t *b); /* a panel of b that is made, for `block`; NULL: stays as it is */
+    void (*arrange)(int64_t fours, uint32_t *b); /* a panel of b that is made, for `block`, where it does not
+                                                  * come `arranged`; NULL: stays as it is */
     void (*begin)(void),
         (*end)(void); /* around the blocks that a thread makes in a row; NULL: nothing to do */
 } matmul_int8_kernel;

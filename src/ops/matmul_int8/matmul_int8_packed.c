@@ -110,7 +110,7 @@ static int64_t pieces_of(const job *j, bool is_b) {
 
 /* Neighbouring panels of b. Pieces of b are whole panels. */
 static void arrange(const job *j, const matmul_int8_panels *b, int64_t panels) {
-    for (int64_t k = 0; j->kernel->arrange && k < panels; k++)
+    for (int64_t k = 0; j->kernel->arrange && !b->arranged && k < panels; k++)
         j->kernel->arrange(b->fours, b->words + k * COLUMNS * b->fours);
 }
 
@@ -122,6 +122,7 @@ static void prepare_piece(void *context, int64_t index, int thread) {
     const matmul_int8_operand *o = is_b ? &j->p->b : &j->p->a;
     if (!o->across) {
         matmul_int8_panels to = panels_of(j, is_b, 0, piece * width);
+        to.arranged = is_b && j->kernel->arrange;
         matmul_int8_code_lines(o, (is_b ? 0 : j->row) + piece * width, least(width, lines - piece * width),
                                j->depth, &to, own(j, thread));
         if (is_b) arrange(j, &to, 1);
@@ -279,6 +280,7 @@ static matmul_int8_panels stored_panel(const job *j, int64_t column, int thread,
     const matmul_int8_problem *p = j->p;
     matmul_int8_panels b = panels_at(own(j, thread) + j->l.own_panel, COLUMNS, COLUMNS, j->fours, 0);
     int64_t columns = least(COLUMNS, p->columns - column);
+    b.arranged = j->kernel->arrange && !p->b.across;
     matmul_int8_copy_codes(&p->b, column, columns, j->depth, &b);
     arrange(j, &b, 1);
     memcpy(scales, ones, sizeof ones);

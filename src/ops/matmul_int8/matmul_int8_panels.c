@@ -31,15 +31,30 @@ static const float *row_at(const matmul_int8_operand *o, int64_t place, int64_t 
 
 /* ---- codes that follow each other along the sum: lines become columns of words ---- */
 
-enum { SOME_FOURS = 16 }; /* a cache line of each at a time */
+enum { SOME_FOURS = 16 }; /* a cache line of each at a time, and what a row of a tile has */
 
 static void clear(const matmul_int8_panels *to, int64_t lines, int64_t depth) {
     if (lines < to->width || to->fours > divide_up(depth, MATMUL_INT8_FOUR))
         memset(to->words, 0, (size_t)(to->fours * to->width) * sizeof *to->words);
 }
 
+/* Where four `f` of a line is, from one that begins SOME_FOURS of them. */
+static uint32_t *word_at(const matmul_int8_panels *to, int64_t f, int64_t line) {
+    if (!to->arranged) return to->words + f * to->width + line;
+    return to->words + (f / SOME_FOURS * to->width + line) * SOME_FOURS + f % SOME_FOURS;
+}
+
 static void weave_lane(const int8_t *codes, int64_t line, int64_t from, int64_t fours,
                        const matmul_int8_panels *to) {
+    if (to->arranged) {
+        uint32_t *words = word_at(to, from, line);
+        const int8_t *at = codes + from * MATMUL_INT8_FOUR;
+        if (fours == SOME_FOURS) /* a constant, which is a move or two */
+            memcpy(words, at, SOME_FOURS * sizeof *words);
+        else
+            memcpy(words, at, (size_t)fours * sizeof *words);
+        return;
+    }
     uint32_t *words = to->words + from * to->width + line;
     for (int64_t f = 0; f < fours; f++) {
         uint32_t four;
@@ -60,7 +75,7 @@ static void weave(const int8_t *codes, int64_t stride, int64_t lines, int64_t de
         uint32_t four;
         memcpy(last, codes + line * stride + whole * MATMUL_INT8_FOUR, (size_t)rest);
         memcpy(&four, last, sizeof four);
-        to->words[whole * to->width + line] = four ^ to->flip;
+        *word_at(to, whole, line) = four ^ to->flip;
     }
 }
 
