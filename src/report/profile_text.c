@@ -86,7 +86,7 @@ static void add_title(text *out, const setup *s, const decision *d, const profil
     if (s->options.part_count) text_add(out, " and %llu more", (unsigned long long)s->options.part_count - 1);
     text_add(out, "\n");
     text_add(out,
-             "Bound: no call is faster than its arithmetic (c: products at %.1f GF/s, of bf16 at %.1f, of codes "
+             "Bound: no call is faster than its arithmetic (c: products at %.1f GF/s, of bf16 %.1f, of codes "
              "at %.1f) nor than its bytes at %.1f GB/s (b), but for what lies in caches; rates of the %s\n",
              1e-9 * profile_peak(rates), 1e-9 * rates->flops[WORK_PRODUCTS_HALF],
              1e-9 * rates->flops[WORK_CODES], 1e-9 * profile_bandwidth(rates), rates->source);

@@ -203,6 +203,32 @@ static void bytes_are_those_of_the_types(void **state) {
     }
 }
 
+/* Both factors of a product of 16 bits have that type, also where what flows back is a sum of f32: a product
+ * of one of each would be made at the speed of f32. */
+static void gradients_read_one_type(void **state) {
+    (void)state;
+    lab l;
+    lab_open(&l, &small);
+    for (int i = 0; i < 3; i++) { /* those of 16 bits */
+        char setting[64];
+        snprintf(setting, sizeof setting, "precision=%s fuse=on gelu_epilogue=on", precisions[i]);
+        compose_choice c = lab_choose(&l, 0, setting);
+        plan p;
+        int64_t narrow = 0;
+        assert_int_equal(compose_plan(&l.run, &c, &p), STATUS_OK);
+        const graph *g = &p.programs[0].program.graph;
+        for (node_id id = 1; id < g->nodes.count; id++) {
+            const node *n = graph_node(g, id);
+            if (strncmp(n->op->name, "matmul", strlen("matmul")) != 0) continue; /* those with GELU too */
+            dtype a = (dtype)graph_tensor(g, node_in(g, n, 0))->dtype;
+            assert_int_equal(a, graph_tensor(g, node_in(g, n, 1))->dtype);
+            narrow += dtype_is_half(a);
+        }
+        assert_int_equal(narrow, 3 * (small.layers * 4 + 1)); /* forward, and two gradients */
+        plan_close(&p);
+    }
+}
+
 /* ---- rounding ---- */
 
 /* How far weights came on the way that f32 went: 1 means as far. `begin`: of the two runs. */
@@ -286,10 +312,11 @@ static void scale_grows_and_falls(void **state) {
 int main(void) {
     threads_set(2);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(techniques_stay_exact),      cmocka_unit_test(heads_on_codes_are_chunked),
-        cmocka_unit_test(dropout_draws_the_same),     cmocka_unit_test(every_optimizer_that_can),
-        cmocka_unit_test(near_f32_at_any_threads),    cmocka_unit_test(bytes_are_those_of_the_types),
-        cmocka_unit_test(small_updates_are_not_lost), cmocka_unit_test(scale_grows_and_falls),
+        cmocka_unit_test(techniques_stay_exact),   cmocka_unit_test(heads_on_codes_are_chunked),
+        cmocka_unit_test(dropout_draws_the_same),  cmocka_unit_test(every_optimizer_that_can),
+        cmocka_unit_test(near_f32_at_any_threads), cmocka_unit_test(bytes_are_those_of_the_types),
+        cmocka_unit_test(gradients_read_one_type), cmocka_unit_test(small_updates_are_not_lost),
+        cmocka_unit_test(scale_grows_and_falls),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
