@@ -1,13 +1,14 @@
 #!/usr/bin/python3
 """How long is a training step of models of images and of a mixture of experts, and in how much memory?
 
-    bench/images.py --torch-current PYTHON [--build build] [--only resnet-50,...] [--rounds 3] [--out ...]
+    bench/images.py --torch-current PYTHON [--build build] [--only resnet-50,...] [--rounds 3] [--bits 16] [--out ...]
 
-f32, AdamW, clipping at 1, no dropout, random images of 224 x 224. PyTorch runs the models of transformers with
-channels last, default, tuned (an allocator that keeps what was freed, the widest vectors, the fused AdamW) and, with
---compile 1, tuned and compiled. snug runs without a budget and, with --budget, in at most so many MiB. All take turns,
-step by step; memory is the process's peak, from outside. One step each warms up. With --processor-time 1 a step's time
-is what its threads had of the processors, which on a shared machine and with --threads 1 says more than the clock."""
+f32 or, with --bits 16, mixed-bf16 beside bf16 autocast; AdamW, clipping at 1, no dropout, random images of 224 x 224.
+PyTorch runs the models of transformers with channels last, default, tuned (an allocator that keeps what was freed, the
+widest vectors, the fused AdamW) and, with --compile 1, tuned and compiled. snug runs without a budget and, with
+--budget, in at most so many MiB. All take turns, step by step; memory is the process's peak, from outside. One step
+each warms up. With --processor-time 1 a step's time is what its threads had of the processors, which on a shared
+machine and with --threads 1 says more than the clock."""
 
 import json
 import os
@@ -28,15 +29,14 @@ VIT = {"model_type": "vit", "image_size": 224, "num_channels": 3, "num_hidden_la
 CONVNEXT = {"model_type": "convnext", "num_channels": 3, "patch_size": 4, "hidden_sizes": [96, 192, 384, 768],
             "depths": [3, 3, 9, 3], "layer_norm_eps": 1e-12, "layer_scale_init_value": 1e-6, "hidden_act": "gelu",
             "image_size": 224, "drop_path_rate": 0}
-# what transformers gets, the name that snug knows (None: the same file), context
-CASES = {"resnet-50": (RESNET, "resnet-50", 0), "vit-base": (VIT, "vit-base", 0),
-         "convnext-tiny": (CONVNEXT, "convnext-tiny", 0), "mixture": (MIXTURE, None, 128)}
+# what transformers and snug get, context
+CASES = {"resnet-50": (RESNET, 0), "vit-base": (VIT, 0), "convnext-tiny": (CONVNEXT, 0), "mixture": (MIXTURE, 128)}
 LABELS = {str(i): f"class {i}" for i in range(1000)}
 
 
 def write_config(folder, case):
     config = dict(CASES[case][0])
-    if not CASES[case][2]:
+    if not CASES[case][1]:
         config |= {"id2label": LABELS, "label2id": {name: int(i) for i, name in LABELS.items()}}
         config["architectures"] = [{"resnet": "ResNet", "vit": "ViT", "convnext": "ConvNext"}[config["model_type"]] +
                                    "ForImageClassification"]
@@ -53,12 +53,15 @@ def peers(o, path, context):
         environment = torch_environment("tuned" if kind == "compiled" else kind, o.threads)
         if kind == "compiled":
             environment["TORCH_COMPILE"] = "1"
+        if o.bits == 16:
+            environment["TORCH_AUTOCAST"] = "1"
         yield Worker(f"PyTorch {version}, {kind}", [o.torch_current, ROOT / "bench/peers/images_torch.py", path,
                                                     o.batch, context], environment)
 
 
 def snug(o, name, model, context, budget):
-    return Worker(name, [f"{o.build}/bench-step", model, o.batch, context, budget, 1, o.threads, "-"])
+    return Worker(name, [f"{o.build}/bench-step", model, o.batch, context, budget, 1, o.threads, "-",
+                         *(["precision=mixed-bf16"] if o.bits == 16 else [])])
 
 
 def processor_seconds(worker):
@@ -80,11 +83,11 @@ def processor_turns(workers, rounds):
 
 def measure(o, case, folder):
     """Name -> (seconds of each round, peak bytes); predicted seconds of ours."""
-    _, known, context = CASES[case]
+    context = CASES[case][1]
     path = write_config(folder, case)
-    workers = [*peers(o, path, context), snug(o, "snug, no budget", known or path, context, 0)]
+    workers = [*peers(o, path, context), snug(o, "snug, no budget", path, context, 0)]
     if o.budget:
-        workers.append(snug(o, f"snug, at most {o.budget} MiB", known or path, context, o.budget * MIB))
+        workers.append(snug(o, f"snug, at most {o.budget} MiB", path, context, o.budget * MIB))
     for w in workers:
         if w.ready is None:
             print(f"{w.name}: {w.why}")
@@ -97,7 +100,7 @@ def measure(o, case, folder):
 
 def report(o, page, case, folder):
     result, predicted = measure(o, case, folder)
-    context = CASES[case][2]
+    context = CASES[case][1]
     page.say(f"\n## {case}, batch {o.batch}{f' x {context}' if context else ''}\n")
     page.head("who", "step, ms", "least, ms", "most, ms", "peak, MiB", "predicted, ms", "time / PyTorch's fastest",
               "memory / PyTorch's least")
@@ -111,9 +114,9 @@ def report(o, page, case, folder):
 
 
 def main():
-    o = options(__doc__, "images", rounds=3, batch=8, budget=0, compile=0, processor_time=0, only=",".join(CASES))
+    o = options(__doc__, "images", rounds=3, batch=8, budget=0, bits=32, compile=0, processor_time=0, only=",".join(CASES))
     page = Page("Models of images, and a mixture of experts", o.out,
-                f"{o.threads} threads; medians of {o.rounds} steps after one" +
+                f"{'mixed-bf16 and bf16 autocast' if o.bits == 16 else 'f32'}, {o.threads} threads; medians of {o.rounds} steps after one" +
                 (", in processor time." if o.processor_time else "."))
     if not torch_version(o.torch_current):
         page.say("Not measured here: PyTorch, which was not found.")

@@ -4,7 +4,7 @@
 
 DIRECTORY holds a config.json. CONTEXT 0: it sees images, which are random; else tokens. f32, AdamW over all weights,
 no dropout, images and weights with channels last. TORCH_THREADS: threads. TORCH_TUNED=1: the fused AdamW.
-TORCH_COMPILE=1: compiled."""
+TORCH_COMPILE=1: compiled. TORCH_AUTOCAST=1: forward under autocast to bf16."""
 
 import os
 import sys
@@ -31,6 +31,7 @@ def main():
     torch.manual_seed(1)
     torch.set_num_threads(int(os.environ.get("TORCH_THREADS", "2")))
     tuned = os.environ.get("TORCH_TUNED") == "1"
+    autocast = os.environ.get("TORCH_AUTOCAST") == "1"
     config = transformers.AutoConfig.from_pretrained(DIRECTORY)
     kind = transformers.AutoModelForCausalLM if CONTEXT else transformers.AutoModelForImageClassification
     model = kind.from_config(config, attn_implementation="sdpa" if config.model_type in ("vit", "mixtral") else None)
@@ -43,7 +44,8 @@ def main():
     print("ready", torch.__version__, flush=True)
     for _ in sys.stdin:
         begin = time.monotonic()
-        loss = run(**inputs).loss
+        with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+            loss = run(**inputs).loss
         loss.backward()
         if CLIP:
             torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
