@@ -114,9 +114,11 @@ def report(o, page, case, folder):
 
 
 def main():
-    o = options(__doc__, "images", rounds=3, batch=8, budget=0, bits=32, compile=0, processor_time=0, only=",".join(CASES))
+    o = options(__doc__, "images", rounds=3, batch=8, budget=0, bits=32, compile=0, processor_time=0,
+                only=",".join(CASES))
+    types = "mixed-bf16 and bf16 autocast" if o.bits == 16 else "f32"
     page = Page("Models of images, and a mixture of experts", o.out,
-                f"{'mixed-bf16 and bf16 autocast' if o.bits == 16 else 'f32'}, {o.threads} threads; medians of {o.rounds} steps after one" +
+                f"{types}, {o.threads} threads; medians of {o.rounds} steps after one" +
                 (", in processor time." if o.processor_time else "."))
     if not torch_version(o.torch_current):
         page.say("Not measured here: PyTorch, which was not found.")
