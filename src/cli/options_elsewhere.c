@@ -120,6 +120,7 @@ const option options_elsewhere[] = {
       .needs = "framework=hf|pytorch|vllm|litgpt|llm.c",
       .offset = FIELD(estimate.types),
       .words = "float32, autocast, half",
+      .fallback = "autocast; of a recorded step as it was recorded",
       .also = "fp32=float32, f32=float32, amp=autocast, mixed=autocast, bf16-mixed=autocast, "
               "16-mixed=autocast, bf16=half, bfloat16=half, fp16=half, float16=half, f16=half",
       .help = "autocast: weights in f32, products in 16 bits; half: weights, gradients and state in 16 bits; "

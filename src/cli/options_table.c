@@ -774,7 +774,7 @@ options options_defaults(void) {
                       .compare_steps = 5,
                       .to = QUANTIZE_TO_UNSAID,
                       .export_to = EXPORT_TO_UNSAID,
-                      .estimate = { .types = TORCH_AUTOCAST,
+                      .estimate = { .types = TORCH_TYPES_UNSAID,
                                     .state_bits = 32,
                                     .base_bits = 16,
                                     .gpus = 1,

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "cli/estimate/estimate.h"
+#include "estimate/recorded/recorded_types.h"
 
 /* What a recording holds as it was recorded: another one has to be made for it. */
 static status check_recorded(const estimate_options *x) {
@@ -9,9 +10,6 @@ static status check_recorded(const estimate_options *x) {
         bool said;
         const char *option, *how;
     } rows[] = {
-        { x->types != TORCH_AUTOCAST, "--dtype",
-          "record(..., autocast=torch.bfloat16), or a model of that type" },
-        { x->adapter_rank, "--adapter-rank", "the model with its adapters" },
         { x->attention != ATTENTION_AUTO, "--attn", "the model with that attention" },
         { x->loss != LOSS_PLAIN, "--loss", "the step with that loss" },
         { x->compiled, "--compile", "nothing: what a compiler makes of it has no rule" },
@@ -40,12 +38,17 @@ status estimate_settle_recorded(estimate_question *e) {
     TRY(check_recorded(x));
     note_assumed(e);
     int64_t micro = run->micro_batch ? run->micro_batch : run->batch;
-    bool other = run->optimizer.kind != OPTIMIZER_ADAMW || x->state_bits == 8;
+    bool other = run->optimizer.kind != OPTIMIZER_ADAMW || x->state_bits == 8 || x->adapter_rank;
     e->settings.torch =
         (torch_settings){ .version = x->torch,
                           .transformers = x->framework == FRAMEWORK_HF,
                           .cuda = !x->device || strcmp(x->device, "cpu") != 0,
-                          .types = TORCH_F32,
+                          .types = x->types == TORCH_TYPES_UNSAID ? recorded_types_of(&e->recorded) : x->types,
+                          .adapter_rank = x->adapter_rank,
+                          .adapter_targets = x->adapter_targets,
+                          .adapter_dropout = x->adapter_dropout,
+                          .base_bits = x->base_bits,
+                          .plain_scales = x->scales == SCALES_PLAIN,
                           .update = x->update == UPDATE_AUTO ? TORCH_FOREACH
                                                              : (torch_update)(x->update - UPDATE_FOREACH),
                           .update_by_rule = other || x->update != UPDATE_AUTO,

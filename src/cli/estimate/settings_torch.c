@@ -53,7 +53,7 @@ void estimate_settle_torch(estimate_question *e) {
                           .litgpt = x->framework == FRAMEWORK_LITGPT,
                           .older = x->libraries == LIBRARIES_OLDER,
                           .cuda = !x->device || strcmp(x->device, "cpu") != 0,
-                          .types = x->types,
+                          .types = x->types == TORCH_TYPES_UNSAID ? TORCH_AUTOCAST : x->types,
                           .attention = attention_of(e),
                           .update = update,
                           .shard = x->shard,

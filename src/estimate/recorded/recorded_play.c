@@ -4,6 +4,7 @@
 
 #include "base/memory.h"
 #include "estimate/recorded/recorded_course.h"
+#include "estimate/recorded/recorded_rewrite.h"
 #include "estimate/torch/allocator.h"
 
 /* ---- storages, and who holds how much ---- */
@@ -239,6 +240,8 @@ static void count_weights(const player *y, torch_result *out) {
         if (y->s->update_by_rule && as == RECORDING_GRADIENT) out->state += state_of(y, i);
         if (!y->s->update_by_rule && as == RECORDING_STATE) out->state += bytes_of(y, i);
     }
+    if (y->sizes->parameters) /* codes are fewer bytes than numbers */
+        out->parameters = y->sizes->parameters + (y->s->adapter_rank ? out->trained : 0);
 }
 
 static void tell(const player *y, torch_result *out) {
@@ -287,11 +290,14 @@ static status play(const torch_settings *s, const recorded_sizes *sizes, const r
 status recorded_play(const recording *r, const torch_settings *s, torch_result *out) {
     recorded_sizes sizes;
     recorded_course course = { 0 };
+    recording_program rewritten = { 0 };
     *out = (torch_result){ 0 };
     status result = recorded_sizes_find(r, s->batch, s->context, &sizes);
+    if (result == STATUS_OK) result = recorded_rewrite(r, s, &sizes, &rewritten);
     if (result == STATUS_OK) result = recorded_course_find(r, sizes.program, s->checkpointing, &course);
     if (result == STATUS_OK) result = play(s, &sizes, &course, out);
     recorded_course_close(&course);
     recorded_sizes_close(&sizes);
+    edit_close_program(&rewritten);
     return result;
 }

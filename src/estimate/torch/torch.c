@@ -19,14 +19,6 @@ static bool is_trained(const torch_settings *s, const tensor *x) {
     return !s->adapter_rank && (x->flags & TENSOR_TRAINABLE);
 }
 
-/* 4 bits in blocks of 64 with a scale each: of f32, or of 8 bits and one of f32 for 256 of those (QLoRA,
- * arXiv:2305.14314). Scales belong to bitsandbytes' quant_state, which is no parameter: nobody shares it out.
- */
-static const double code_width = 0.5;
-static double scales_width(const torch_settings *s) {
-    return s->plain_scales ? 4.0 / 64 : 1.0 / 64 + 4.0 / (64 * 256);
-}
-
 /* bitsandbytes codes linear modules: not convolutions, and not the experts that transformers 5 keeps as one
  * tensor (bitsandbytes#1849). */
 static bool is_linear(const torch_settings *s, const shape *w) {
@@ -39,7 +31,7 @@ static double weight_width(const graph *g, const torch_settings *s, tensor_id t,
     const char *name = graph_name(g, t);
     bool head = strstr(name, "head") || strstr(name, "embed_out"), coded = in_block[t] || (s->litgpt && head);
     if (s->adapter_rank && s->base_bits == 4 && coded && is_linear(s, graph_shape(g, t)))
-        return code_width + scales_width(s);
+        return torch_code_width(s);
     if (s->adapter_rank && s->base_bits == 4) return s->types == TORCH_HALF ? 2 : 4;
     if (s->adapter_rank && s->base_bits == 16 && !s->litgpt) return 2; /* which has one type for all */
     return s->types == TORCH_HALF ? 2 : 4;
@@ -60,7 +52,7 @@ static void add_source(torch_reading *r, tensor_id t, const bool *in_block) {
     bool whole = x->shape.rank == 2 || strcmp(graph_name(r->g, t), "labels") == 0;
     if (is_weight(x))
         item.width = weight_width(r->g, r->s, t, in_block), item.term = TAPE_WEIGHTS,
-        item.whole = item.width < 1 ? scales_width(r->s) : 0, item.wants = is_trained(r->s, x);
+        item.whole = item.width < 1 ? torch_scales_width(r->s) : 0, item.wants = is_trained(r->s, x);
     else if (x->role == ROLE_STATE)
         item.width = r->s->types == TORCH_HALF ? 2 : 4, item.term = TAPE_WEIGHTS;
     else if (x->role == ROLE_INPUT && x->dtype == DTYPE_I32 && whole)

@@ -12,7 +12,8 @@
 #include "estimate/torch/tape.h"
 #include "models/model.h"
 
-typedef enum { TORCH_F32, TORCH_AUTOCAST, TORCH_HALF } torch_types; /* HALF: weights of 16 bits as well */
+/* HALF: weights of 16 bits as well. UNSAID: an option's, AUTOCAST, or of a recorded step as it was recorded. */
+typedef enum { TORCH_TYPES_UNSAID = -1, TORCH_F32, TORCH_AUTOCAST, TORCH_HALF } torch_types;
 typedef enum { TORCH_FLASH, TORCH_EAGER } torch_attention;
 typedef enum {
     TORCH_FOREACH,
@@ -66,6 +67,7 @@ typedef struct {
     torch_attention attention;
     torch_update update;
     bool update_by_rule; /* of a recorded step: not as it was recorded, but as the settings say */
+    bool narrow_throughout; /* of one in 16 bits by rule: nothing in it casts to f32 */
     torch_shard shard;
     torch_host_keeps host_keeps;
     optimizer_kind optimizer;

@@ -62,6 +62,14 @@ status torch_no_target(const graph *g, const torch_settings *s, const bool *in_b
     return result;
 }
 
+/* 4 bits in blocks of 64 with a scale each: of f32, or of 8 bits and one of f32 for 256 of those (QLoRA,
+ * arXiv:2305.14314). Scales belong to bitsandbytes' quant_state, which is no parameter: nobody shares it out.
+ */
+double torch_scales_width(const torch_settings *s) {
+    return s->plain_scales ? 4.0 / 64 : 1.0 / 64 + 4.0 / (64 * 256);
+}
+double torch_code_width(const torch_settings *s) { return 0.5 + torch_scales_width(s); }
+
 /* PEFT makes them f32 whatever the base is in. Older ones were in the type that weights of the base are kept
  * in: codes of 4 bits are bytes, which is no type for them, so these were f32; but FSDP has codes kept as
  * numbers of 16 bits. litgpt's are of the base's type. */

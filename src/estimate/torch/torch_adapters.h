@@ -7,6 +7,9 @@
 bool torch_is_target(const torch_settings *s, const char *weight, bool in_block);
 /* To be asked where no weight is a target: STATUS_INVALID, with the modules there are. */
 status torch_no_target(const graph *g, const torch_settings *s, const bool *in_block);
+/* Bytes of a number that is coded in 4 bits, with its scales; and of those alone. */
+double torch_code_width(const torch_settings *s);
+double torch_scales_width(const torch_settings *s);
 /* Bytes of a number of an adapter. */
 double torch_adapter_width(const torch_settings *s);
 

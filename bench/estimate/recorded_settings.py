@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+"""Settings that a recorded step was not recorded with, beside steps that really have them, on the CPU:
+recorded_settings.py SNUG [--classes NAME,...] [--settings NAME,...] [--json FILE]
+
+A model is recorded as it is; `snug estimate` is asked for another precision, for adapters, optimizers or devices; and a
+step with that setting runs under the profiler: peft's adapters, torch's and torchao's optimizers. Needs torch,
+transformers, peft and torchao; a test's oracle only."""
+
+import argparse
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import traceback
+
+import torch
+import transformers
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import recorded  # noqa: E402
+from recorded import recipe  # noqa: E402
+from recorded_classes import CLASSES  # noqa: E402
+
+BF16 = torch.bfloat16
+NAMES = ("GPT2LMHeadModel,LlamaForCausalLM,BertForMaskedLM,Qwen3ForCausalLM,MistralForCausalLM,GemmaForCausalLM,"
+         "PhiForCausalLM,T5ForConditionalGeneration,ViTForImageClassification,OPTForCausalLM")
+
+
+def adamw(model):
+    return torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], foreach=True)
+
+
+def with_adapters(targets="all-linear", dropout=0.0, dora=False):
+    def change(model):
+        import peft
+        return peft.get_peft_model(model, peft.LoraConfig(r=8, lora_dropout=dropout, use_dora=dora,
+                                                          target_modules=targets)).train()
+    return change
+
+
+def halved(model):
+    return model.to(BF16)
+
+
+def both(*changes):
+    def change(model):
+        for c in changes:
+            model = c(model)
+        return model
+    return change
+
+
+# recorded: weights' type and autocast; said: options of snug; change: of the model; autocast: of the real step
+SETTINGS = {
+    "half from f32": dict(said="--dtype half", change=halved),
+    "autocast from f32": dict(said="--dtype autocast", autocast=BF16),
+    "f32 from autocast": dict(recorded_autocast=BF16, said="--dtype float32"),
+    "f32 from half": dict(recorded_change=halved, said="--dtype float32"),
+    "autocast from half": dict(recorded_change=halved, said="--dtype autocast", autocast=BF16),
+    "LoRA": dict(said="--adapter-rank 8", change=with_adapters()),
+    "LoRA, dropout": dict(said="--adapter-rank 8 --adapter-dropout 0.1", change=with_adapters(dropout=0.1)),
+    "LoRA, autocast": dict(recorded_autocast=BF16, said="--adapter-rank 8", change=with_adapters(), autocast=BF16),
+    "LoRA, half": dict(recorded_change=halved, said="--adapter-rank 8", change=both(halved, with_adapters())),
+    "LoRA, batch of 5": dict(said="--adapter-rank 8", change=with_adapters(), size=5),
+}
+
+
+def measure(case, setting, size):
+    torch.manual_seed(1)
+    model = setting.get("change", lambda m: m)(case.make_model().train())
+    optimizer = setting.get("optimizer", adamw)(model)
+    batch = case.make_batch(size, case.lengths[0])
+    autocast = setting.get("autocast")
+
+    def loss_of(model, batch):
+        with torch.autocast("cpu", autocast, enabled=autocast is not None):
+            return case.loss_of(model, batch)
+    recipe.one_step(model, optimizer, loss_of, batch)
+    return recorded.there(model, optimizer, batch) + recorded.largest_of(
+        lambda: recipe.one_step(model, optimizer, loss_of, batch))
+
+
+def converted(batch, change):
+    return {k: v.to(BF16) if change is halved and v.is_floating_point() else v for k, v in batch.items()}
+
+
+def answer(snug, case, setting, size, folder):
+    change, autocast = setting.get("recorded_change", lambda m: m), setting.get("recorded_autocast")
+    path = folder / f"step-{getattr(change, '__name__', '')}-{autocast}.json".replace("<lambda>", "plain")
+    if not path.exists():
+        recipe.record(lambda: change(case.make_model()),
+                      lambda n, length: converted(case.make_batch(n, length), change), case.loss_of, adamw,
+                      batches=(2, 3), lengths=case.lengths[:1], autocast=autocast, device="cpu", out=str(path))
+    command = [snug, "estimate", str(path), "--device", "cpu", "--json", "--batch", str(size)]
+    done = subprocess.run(command + setting["said"].split(), capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(done.stderr.strip().splitlines()[-1])
+    return json.loads(done.stdout)["live_bytes"]["likely"]
+
+
+def compare(snug, name, setting, folder):
+    case = CLASSES[name]()
+    size = setting.get("size", 2)
+    told = answer(snug, case, setting, size, folder)
+    if setting.get("change") is halved or "half" in setting["said"]:
+        make = case.make_batch
+        case.make_batch = lambda n, length: converted(make(n, length), halved)
+    return told, measure(case, setting, size)
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("snug")
+    p.add_argument("--classes", default=NAMES)
+    p.add_argument("--settings", default="")
+    p.add_argument("--json")
+    p.add_argument("--trace", action="store_true")
+    a = p.parse_args()
+    torch.set_num_threads(1)
+    transformers.logging.set_verbosity_error()
+    chosen = [s for s in a.settings.split(";") if s] or list(SETTINGS)
+    print(f"torch {torch.__version__}, transformers {transformers.__version__}\n")
+    print("| class | " + " | ".join(chosen) + " |\n|---|" + "---|" * len(chosen))
+    rows = []
+    for name in [n for n in a.classes.split(",") if n]:
+        cells = []
+        with tempfile.TemporaryDirectory() as folder:
+            for which in chosen:
+                try:
+                    told, was = compare(a.snug, name, SETTINGS[which], pathlib.Path(folder))
+                    cells.append(f"{100 * (told / was - 1):+.2f} %")
+                    rows.append(dict(name=name, setting=which, told=told, measured=was))
+                except (Exception, SystemExit) as e:
+                    if a.trace:
+                        traceback.print_exc()
+                    cells.append("none: " + (str(e).splitlines() or [type(e).__name__])[0][:70].replace("|", "/"))
+                    rows.append(dict(name=name, setting=which, error=str(e)[:300]))
+        print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
+    off = [abs(r["told"] / r["measured"] - 1) for r in rows if "told" in r]
+    print(f"\n{len(rows)} points, {len(off)} answered, {sum(x <= 0.01 for x in off)} within 1 %, "
+          f"{sum(x <= 0.02 for x in off)} within 2 %")
+    if a.json:
+        pathlib.Path(a.json).write_text(json.dumps(rows))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+/* A recorded step at one size, while settings rewrite it: calls are taken out, put in or get other operands,
+ * and a storage then lives as long as what is left reads it. What comes out is a program of one run, which is
+ * played as any other.
+ *
+ * Numbers of storages and calls are those of the program and stay; new ones come behind them. The order of
+ * calls is a list, so that one can stand anywhere. */
+#pragma once
+
+#include "estimate/recorded/recorded_play.h"
+#include "estimate/recorded/recording.h"
+
+enum { EDIT_NEVER = UINT32_MAX };
+
+typedef struct {
+    uint32_t born, died; /* the call that makes it, 0: there before; the call behind which it dies, or never */
+    uint32_t dtype, name, shape; /* of the program's tables */
+    recording_role role;
+    uint64_t bytes;
+    bool gone;  /* nobody makes it any more */
+    bool held;  /* something holds it beyond the call of backward that reads it last */
+    bool loose; /* other calls read it than were recorded, so its end is to be found again */
+    bool outlasts; /* loose, and stays to the end of forward at least */
+} edit_storage;
+
+typedef struct {
+    uint32_t name, module;
+    uint32_t of; /* the call of forward that it differentiates; 0: none */
+    recording_phase phase;
+    int64_t operations;
+    uint32_t first, reads, makes; /* of the operands */
+    uint32_t before, next;        /* its neighbours; 0: none */
+    bool gone;
+} edit_call;
+
+typedef struct {
+    const recording *r;
+    const recording_program *from;
+    edit_storage *storages; /* from 1 */
+    edit_call *calls;       /* from 1; number 0 is before the first and behind the last */
+    uint32_t *operands;
+    uint32_t storage_count, storage_room, call_count, call_room, operand_count, operand_room;
+    recording_texts strings; /* the program's, and constants behind them */
+    recording_column shape_ranks, shape_dims, shape_at;
+    bool failed; /* there was no memory; looked at by edit_write */
+} recorded_edit;
+
+/* `sizes`: of the program that is rewritten. Close it in any case. */
+status edit_open(recorded_edit *e, const recording *r, const recorded_sizes *sizes);
+void edit_close(recorded_edit *e);
+
+/* Finds the ends of what is loose and writes the program of one run. Texts are the recording's. */
+status edit_write(recorded_edit *e, recording_program *out, uint64_t **bytes);
+void edit_close_program(recording_program *p); /* fine on a zeroed one */
+
+/* ---- storages ---- */
+
+static inline edit_storage *edit_at(const recorded_edit *e, uint32_t storage) { return e->storages + storage; }
+/* Rows and columns; `columns` 0: a vector. It is born when a call makes it, and its end is found by its
+ * readers, unless it is never to die. */
+typedef struct {
+    recording_role role;
+    const char *dtype; /* "float32", "bfloat16", "uint8" */
+    double rows, columns;
+    bool stays;
+} edit_new;
+uint32_t edit_add(recorded_edit *e, const edit_new *what);
+void edit_drop(recorded_edit *e, uint32_t storage);
+/* By storage: what stands in its place, itself where nothing does; replaced ones are nobody's any more. What
+ * a gradient was is one. */
+void edit_replace(recorded_edit *e, const uint32_t *by);
+/* From here on `call` makes a new storage of that type in place of `storage`, which is for somebody else to
+ * make. Returns the new one. */
+uint32_t edit_divert(recorded_edit *e, uint32_t call, uint32_t storage, const char *dtype);
+
+const char *edit_dtype(const recorded_edit *e, uint32_t storage);
+const char *edit_name(const recorded_edit *e, uint32_t storage);
+double edit_width(const char *dtype); /* bytes of a number */
+bool edit_is_float(const char *dtype);
+double edit_numbers(const recorded_edit *e, uint32_t storage);
+/* Another type of the same numbers. */
+void edit_retype(recorded_edit *e, uint32_t storage, const char *dtype);
+/* A dimension of its shape; 1 where it has fewer. From the last where `i` is negative. */
+double edit_dim(const recorded_edit *e, uint32_t storage, int i);
+
+/* ---- calls ---- */
+
+static inline edit_call *edit_call_at(const recorded_edit *e, uint32_t call) { return e->calls + call; }
+static inline uint32_t edit_first(const recorded_edit *e) { return e->calls[0].next; }
+static inline uint32_t edit_next(const recorded_edit *e, uint32_t call) { return e->calls[call].next; }
+static inline uint32_t *edit_reads(const recorded_edit *e, uint32_t call) {
+    return e->operands + e->calls[call].first;
+}
+static inline uint32_t *edit_makes(const recorded_edit *e, uint32_t call) {
+    return e->operands + e->calls[call].first + e->calls[call].reads;
+}
+const char *edit_call_name(const recorded_edit *e, uint32_t call); /* "mm.default" */
+bool edit_is_call(const recorded_edit *e, uint32_t call, const char *name); /* "mm": of any overload */
+
+enum { EDIT_OPERANDS = 4 };
+typedef struct {
+    const char *name;
+    recording_phase phase;
+    uint32_t module, of;
+    uint32_t reads[EDIT_OPERANDS], makes[EDIT_OPERANDS]; /* up to the first 0 */
+} edit_new_call;
+/* Behind the call `behind`; 0: before all. Of what it makes it is the maker where nobody else is. Returns its
+ * number. */
+uint32_t edit_insert(recorded_edit *e, uint32_t behind, const edit_new_call *what);
+/* Call `call` reads another storage in place of one. */
+void edit_read_instead(recorded_edit *e, uint32_t call, uint32_t old, uint32_t new);
+/* The last call of forward; 0: there is none. */
+uint32_t edit_forward_end(const recorded_edit *e);
+/* Takes it out with what it alone has made. */
+void edit_remove(recorded_edit *e, uint32_t call);
+
+/* Takes out calls of backward whose results nobody wants: what leads to no gradient that is there. Storages
+ * whose gradients are no longer wanted were dropped before. */
+void edit_prune(recorded_edit *e);

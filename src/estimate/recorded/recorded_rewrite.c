@@ -1,0 +1,35 @@
+#include "estimate/recorded/recorded_rewrite.h"
+
+#include "base/memory.h"
+#include "estimate/recorded/recorded_adapters.h"
+#include "estimate/recorded/recorded_types.h"
+
+bool recorded_is_rewritten(const recording *r, const torch_settings *s) {
+    return s->types != recorded_types_of(r) || s->adapter_rank;
+}
+
+static uint64_t parameters(const recorded_edit *e) {
+    double numbers = 0;
+    for (uint32_t i = 1; i <= e->storage_count; i++)
+        if (edit_at(e, i)->role == RECORDING_PARAMETER) numbers += edit_numbers(e, i);
+    return (uint64_t)numbers;
+}
+
+status recorded_rewrite(const recording *r, const torch_settings *s, recorded_sizes *sizes,
+                        recording_program *out) {
+    recorded_edit e;
+    uint64_t *bytes = NULL;
+    *out = (recording_program){ 0 };
+    if (!recorded_is_rewritten(r, s)) return STATUS_OK;
+    status result = edit_open(&e, r, sizes);
+    if (result == STATUS_OK && s->types != recorded_types_of(r))
+        recorded_retype(&e, s->types, s->cuda, !s->narrow_throughout);
+    uint64_t numbers = parameters(&e);
+    if (result == STATUS_OK) result = recorded_adapt(&e, s);
+    if (result == STATUS_OK) result = edit_write(&e, out, &bytes);
+    edit_close(&e);
+    if (result != STATUS_OK) return result;
+    memory_free(sizes->bytes);
+    sizes->bytes = bytes, sizes->program = out, sizes->parameters = numbers;
+    return STATUS_OK;
+}

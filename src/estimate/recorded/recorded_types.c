@@ -1,0 +1,335 @@
+#include "estimate/recorded/recorded_types.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+
+static const char wide[] = "float32", narrow[] = "bfloat16";
+
+torch_types recorded_types_of(const recording *r) {
+    const recording_program *p = &r->programs[0];
+    double of_16 = 0, of_32 = 0;
+    if (*r->autocast) return TORCH_AUTOCAST;
+    for (uint32_t i = 0; i < recording_storages(p); i++) {
+        double width = edit_width(p->strings.of[p->dtype.of[i]]);
+        if (p->role.of[i] != RECORDING_PARAMETER) continue;
+        of_16 += width < 4 ? (double)p->bytes[0].of[i] : 0;
+        of_32 += width < 4 ? 0 : (double)p->bytes[0].of[i];
+    }
+    return of_16 > of_32 ? TORCH_HALF : TORCH_F32;
+}
+
+/* ---- to f32 ---- */
+
+static bool is_narrow(const recorded_edit *e, uint32_t storage) {
+    return edit_is_float(edit_dtype(e, storage)) && edit_width(edit_dtype(e, storage)) == 2;
+}
+static bool is_wide(const recorded_edit *e, uint32_t storage) {
+    return strcmp(edit_dtype(e, storage), wide) == 0;
+}
+
+/* Between the types that become one. */
+static bool casts_nothing(const recorded_edit *e, uint32_t call) {
+    const edit_call *c = edit_call_at(e, call);
+    if (!edit_is_call(e, call, "_to_copy") || c->reads != 1 || c->makes != 1) return false;
+    uint32_t x = edit_reads(e, call)[0], y = edit_makes(e, call)[0];
+    bool floats = edit_is_float(edit_dtype(e, x)) && edit_is_float(edit_dtype(e, y));
+    return x != y && floats && is_narrow(e, x) != is_narrow(e, y);
+}
+
+static void widen(recorded_edit *e) {
+    uint32_t *by = memory_new((size_t)e->storage_count + 1, sizeof *by), next;
+    for (uint32_t i = 0; by && i <= e->storage_count; i++) by[i] = i;
+    for (uint32_t call = by ? edit_first(e) : 0; call; call = next) {
+        next = edit_next(e, call);
+        if (!casts_nothing(e, call)) continue;
+        uint32_t x = edit_reads(e, call)[0], y = edit_makes(e, call)[0];
+        edit_remove(e, call);
+        by[y] = by[x];
+    }
+    for (uint32_t i = 1; by && i <= e->storage_count; i++)
+        if (is_narrow(e, i)) edit_retype(e, i, wide);
+    if (by)
+        edit_replace(e, by);
+    else
+        e->failed = true;
+    memory_free(by);
+}
+
+/* ---- which calls cast ---- */
+
+typedef enum { PROMOTES, LOWERS, WIDENS } policy;
+
+/* By ATen's autocast_mode.h: lower_precision_fp and fp32 of a GPU; of a CPU only what stands there too. Of
+ * those with backward below autograd the names are the ones that are called there. */
+static const char *const lowering[] = {
+    "mm",          "addmm",  "bmm",       "baddbmm", "addbmm", "addmv",   "mv", "convolution",
+    "linear",      "matmul", "einsum",    "_scaled_dot_product_flash_attention_for_cpu",
+    "_scaled_dot_product_flash_attention", "_scaled_dot_product_efficient_attention",
+    "_scaled_dot_product_cudnn_attention"
+};
+static const char *const widening[] = {
+    "native_layer_norm", "native_group_norm", "_softmax",      "_log_softmax",  "exp",       "expm1",
+    "log",               "log10",             "log2",          "log1p",         "pow",       "rsqrt",
+    "reciprocal",        "prod",              "sum",           "cumsum",        "cumprod",   "softplus",
+    "cosh",              "sinh",              "tan",           "acos",          "asin",      "erfinv",
+    "norm",              "linalg_vector_norm", "dist",         "renorm",        "nll_loss_forward",
+    "nll_loss2d_forward", "mse_loss",         "l1_loss",       "smooth_l1_loss", "huber_loss",
+    "soft_margin_loss",  "binary_cross_entropy_with_logits"
+};
+static const char *const widening_cpu[] = { "prod",    "nll_loss_forward", "nll_loss2d_forward", "mse_loss",
+                                            "l1_loss", "smooth_l1_loss",   "huber_loss" };
+
+static bool is_among(const recorded_edit *e, uint32_t call, const char *const *names, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (edit_is_call(e, call, names[i])) return true;
+    return false;
+}
+#define IS_AMONG(e, call, names) is_among(e, call, names, sizeof names / sizeof *names)
+
+typedef struct {
+    recorded_edit *e;
+    torch_types to;
+    bool cuda, own_casts;
+    bool *writes_norm; /* by module: it makes a norm of several calls */
+    uint32_t *casts;   /* by call: the first of its casts; 0: none */
+    struct cast {
+        uint32_t of, made, next;
+    } *cast; /* from 1 */
+    uint32_t cast_count, cast_room;
+    uint32_t *copy; /* by storage: a weight's copy, which serves all calls of forward */
+} retyping;
+
+static bool reads_parameter(const recorded_edit *e, uint32_t call) {
+    for (uint32_t k = 0; k < e->calls[call].reads; k++)
+        if (edit_at(e, edit_reads(e, call)[k])->role == RECORDING_PARAMETER) return true;
+    return false;
+}
+
+/* Of 16 bits: what torch.nn has as one call stays so. */
+static policy policy_of(const retyping *t, uint32_t call) {
+    const recorded_edit *e = t->e;
+    if (t->to == TORCH_AUTOCAST) {
+        if (IS_AMONG(e, call, lowering)) return LOWERS;
+        if (t->cuda ? IS_AMONG(e, call, widening) : IS_AMONG(e, call, widening_cpu)) return WIDENS;
+        return t->own_casts && edit_is_call(e, call, "_log_softmax") ? WIDENS : PROMOTES;
+    }
+    if (!t->own_casts) return PROMOTES;
+    if (edit_is_call(e, call, "_log_softmax")) return WIDENS;
+    if (!t->writes_norm[e->calls[call].module]) return PROMOTES;
+    return reads_parameter(e, call) ? LOWERS : WIDENS;
+}
+
+/* ---- casts ---- */
+
+enum { SCALAR = 8 }; /* bytes of what has no dimensions, and takes part in no promotion */
+
+static bool is_counted(const recorded_edit *e, uint32_t storage) {
+    return edit_at(e, storage)->bytes > SCALAR && edit_is_float(edit_dtype(e, storage));
+}
+
+static uint32_t cast_of(const retyping *t, uint32_t call, uint32_t storage) {
+    for (uint32_t i = call <= t->e->from->call_name.count ? t->casts[call] : 0; i; i = t->cast[i].next)
+        if (t->cast[i].of == storage) return t->cast[i].made;
+    return 0;
+}
+
+static uint32_t make_cast(recorded_edit *e, uint32_t behind, uint32_t call, uint32_t storage,
+                          const char *dtype) {
+    const edit_call *c = edit_call_at(e, call);
+    edit_new_call cast = { .name = "_to_copy.default", .phase = c->phase, .module = c->module, .of = 0 };
+    double numbers = edit_numbers(e, storage);
+    cast.reads[0] = storage;
+    cast.makes[0] = edit_add(e, &(edit_new){ .role = RECORDING_MADE, .dtype = dtype, .rows = numbers });
+    edit_insert(e, behind, &cast);
+    return cast.makes[0];
+}
+
+static void note_cast(retyping *t, uint32_t call, uint32_t storage, uint32_t made) {
+    if (t->cast_count + 2 > t->cast_room) {
+        uint32_t more = t->cast_room ? 2 * t->cast_room : 64;
+        struct cast *grown = memory_resize(t->cast, more, sizeof *grown);
+        if (!grown) {
+            t->e->failed = true;
+            return;
+        }
+        t->cast = grown, t->cast_room = more;
+    }
+    t->cast[++t->cast_count] = (struct cast){ storage, made, t->casts[call] };
+    t->casts[call] = t->cast_count;
+}
+
+/* Autocast's copies of weights serve until it ends. */
+static uint32_t copy_for(retyping *t, uint32_t call, uint32_t storage, const char *dtype) {
+    recorded_edit *e = t->e;
+    bool weight = edit_at(e, storage)->role == RECORDING_PARAMETER && t->to == TORCH_AUTOCAST;
+    if (weight && t->copy[storage]) return t->copy[storage];
+    uint32_t made = make_cast(e, e->calls[call].before, call, storage, dtype);
+    if (weight) t->copy[storage] = made, edit_at(e, made)->outlasts = true;
+    return made;
+}
+
+static void cast_reads(retyping *t, uint32_t call, const char *dtype) {
+    recorded_edit *e = t->e;
+    for (uint32_t k = 0; k < e->calls[call].reads && !e->failed; k++) {
+        uint32_t x = edit_reads(e, call)[k];
+        bool other = dtype == narrow ? is_wide(e, x) : is_narrow(e, x);
+        bool changed = false;
+        for (uint32_t i = 0; i < e->calls[call].makes; i++) changed |= edit_makes(e, call)[i] == x;
+        if (!other || changed || !is_counted(e, x)) continue;
+        uint32_t made = copy_for(t, call, x, dtype);
+        note_cast(t, call, x, made);
+        edit_read_instead(e, call, x, made);
+    }
+}
+
+/* The widest of what it reads; 0: no float. */
+static const char *promoted(const recorded_edit *e, uint32_t call) {
+    const char *found = NULL;
+    for (uint32_t k = 0; k < e->calls[call].reads; k++) {
+        uint32_t x = edit_reads(e, call)[k];
+        if (is_counted(e, x)) found = is_narrow(e, x) && found != wide ? narrow : wide;
+    }
+    return found;
+}
+
+static void retype_makes(recorded_edit *e, uint32_t call, const char *dtype) {
+    for (uint32_t k = 0; dtype && k < e->calls[call].makes; k++) {
+        uint32_t y = edit_makes(e, call)[k];
+        if (edit_at(e, y)->born == call && is_counted(e, y) && strcmp(edit_dtype(e, y), dtype) != 0)
+            edit_retype(e, y, dtype);
+    }
+}
+
+static void retype_forward(retyping *t, uint32_t call) {
+    recorded_edit *e = t->e;
+    policy p = policy_of(t, call);
+    if (p != PROMOTES) cast_reads(t, call, p == LOWERS ? narrow : wide);
+    if (!edit_is_call(e, call, "_to_copy"))
+        retype_makes(e, call, p == PROMOTES ? promoted(e, call) : p == LOWERS ? narrow : wide);
+}
+
+/* ---- backward ---- */
+
+/* The type that the result of a call of forward has. */
+static const char *result_type(const recorded_edit *e, uint32_t call) {
+    for (uint32_t k = 0; k < e->calls[call].makes; k++) {
+        uint32_t y = edit_makes(e, call)[k];
+        if (is_counted(e, y)) return is_narrow(e, y) ? narrow : wide;
+    }
+    return NULL;
+}
+
+static bool is_of_backward(const recorded_edit *e, uint32_t storage) {
+    uint32_t born = edit_at(e, storage)->born;
+    return born && e->calls[born].phase == RECORDING_BACKWARD;
+}
+
+/* Gradients come in the type of what they are of (the engine's validate_outputs). */
+static void cast_gradients(retyping *t, uint32_t call, uint32_t of) {
+    recorded_edit *e = t->e;
+    const char *type = result_type(e, of);
+    for (uint32_t k = 0; type && k < e->calls[call].reads && !e->failed; k++) {
+        uint32_t g = edit_reads(e, call)[k], maker = edit_at(e, g)->born;
+        if (!is_of_backward(e, g) || !is_counted(e, g) || e->calls[maker].of == of) continue;
+        if (is_narrow(e, g) == (type == narrow)) continue;
+        uint32_t made = cast_of(t, of, g);
+        if (!made) {
+            made = make_cast(e, e->calls[call].before, call, g, type);
+            note_cast(t, of, g, made);
+        }
+        edit_read_instead(e, call, g, made);
+    }
+}
+
+/* What was cast in forward gets its gradient in its own type. */
+static const char *own_type(const retyping *t, uint32_t of, uint32_t result) {
+    const recorded_edit *e = t->e;
+    double numbers = edit_numbers(e, result);
+    for (uint32_t i = t->casts[of]; i; i = t->cast[i].next) {
+        uint32_t x = t->cast[i].of, made = t->cast[i].made;
+        bool alike = edit_numbers(e, x) == numbers && !is_of_backward(e, x);
+        if (alike && is_narrow(e, made) == is_narrow(e, result)) return is_narrow(e, x) ? narrow : wide;
+    }
+    return NULL;
+}
+
+static void cast_results(retyping *t, uint32_t call, uint32_t of) {
+    recorded_edit *e = t->e;
+    for (uint32_t k = 0; k < e->calls[call].makes && !e->failed; k++) {
+        uint32_t y = edit_makes(e, call)[k];
+        if (edit_at(e, y)->born != call || !is_counted(e, y)) continue;
+        bool gradient = edit_at(e, y)->role == RECORDING_GRADIENT;
+        const char *type = gradient ? (t->to == TORCH_HALF ? narrow : wide) : own_type(t, of, y);
+        if (!type || is_narrow(e, y) == (type == narrow)) continue;
+        uint32_t made = edit_divert(e, call, y, is_narrow(e, y) ? narrow : wide);
+        edit_retype(e, y, type);
+        edit_insert(e, call, &(edit_new_call){ .name = "_to_copy.default",
+                                               .phase = RECORDING_BACKWARD,
+                                               .module = e->calls[call].module,
+                                               .reads = { made },
+                                               .makes = { y } });
+    }
+}
+
+static void retype_backward(retyping *t, uint32_t call) {
+    recorded_edit *e = t->e;
+    uint32_t of = e->calls[call].of;
+    for (uint32_t k = 0; of && k < e->calls[call].reads; k++) {
+        uint32_t x = edit_reads(e, call)[k], made = cast_of(t, of, x);
+        if (made && !is_of_backward(e, x)) edit_read_instead(e, call, x, made);
+    }
+    if (of) cast_gradients(t, call, of);
+    if (!edit_is_call(e, call, "_to_copy")) retype_makes(e, call, promoted(e, call));
+    cast_results(t, call, of);
+}
+
+/* ---- from f32 ---- */
+
+/* Modules without products that take a root by themselves. */
+static void note_norms(retyping *t) {
+    const recorded_edit *e = t->e;
+    for (uint32_t call = edit_first(e); call; call = edit_next(e, call))
+        if (e->calls[call].phase == RECORDING_FORWARD && edit_is_call(e, call, "rsqrt"))
+            t->writes_norm[e->calls[call].module] = true;
+    for (uint32_t call = edit_first(e); call; call = edit_next(e, call))
+        if (IS_AMONG(e, call, lowering)) t->writes_norm[e->calls[call].module] = false;
+}
+
+static bool was_there(const recorded_edit *e, uint32_t i) {
+    return edit_at(e, i)->role < RECORDING_GRADIENT && is_wide(e, i) && is_counted(e, i);
+}
+
+static void lower(retyping *t) {
+    recorded_edit *e = t->e;
+    note_norms(t);
+    for (uint32_t i = 1; t->to == TORCH_HALF && i <= e->storage_count; i++)
+        if (was_there(e, i)) edit_retype(e, i, narrow);
+    for (uint32_t call = edit_first(e), next; call && !e->failed; call = next) {
+        next = edit_next(e, call);
+        if (e->calls[call].phase == RECORDING_FORWARD) retype_forward(t, call);
+        if (e->calls[call].phase == RECORDING_BACKWARD) retype_backward(t, call);
+        if (e->calls[call].phase == RECORDING_UPDATE) retype_makes(e, call, promoted(e, call));
+    }
+}
+
+void recorded_retype(recorded_edit *e, torch_types to, bool cuda, bool own_casts) {
+    size_t calls = (size_t)e->call_count + 1, storages = (size_t)e->storage_count + 1;
+    widen(e);
+    if (to == TORCH_F32 || e->failed) return;
+    retyping t = { .e = e,
+                   .to = to,
+                   .cuda = cuda,
+                   .own_casts = own_casts,
+                   .writes_norm = memory_new((size_t)e->r->modules.count + 1, sizeof *t.writes_norm),
+                   .casts = memory_new(calls, sizeof *t.casts),
+                   .copy = memory_new(storages, sizeof *t.copy) };
+    if (t.writes_norm && t.casts && t.copy)
+        lower(&t);
+    else
+        e->failed = true;
+    memory_free(t.writes_norm);
+    memory_free(t.casts);
+    memory_free(t.copy);
+    memory_free(t.cast);
+}
