@@ -39,38 +39,35 @@ def with_adapters(targets="all-linear", dropout=0.0, dora=False):
     return change
 
 
-def halved(model):
-    return model.to(BF16)
+def of_type(make, dtype):  # as from_config(dtype=...) makes it
+    torch.set_default_dtype(dtype)
+    try:
+        return make()
+    finally:
+        torch.set_default_dtype(torch.float32)
 
 
-def both(*changes):
-    def change(model):
-        for c in changes:
-            model = c(model)
-        return model
-    return change
-
-
-# recorded: weights' type and autocast; said: options of snug; change: of the model; autocast: of the real step
+# recorded: weights' type and autocast as recorded; said: options of snug; dtype, autocast, change: of the real step
 SETTINGS = {
-    "half from f32": dict(said="--dtype half", change=halved),
+    "half from f32": dict(said="--dtype half", dtype=BF16),
     "autocast from f32": dict(said="--dtype autocast", autocast=BF16),
     "f32 from autocast": dict(recorded_autocast=BF16, said="--dtype float32"),
-    "f32 from half": dict(recorded_change=halved, said="--dtype float32"),
-    "autocast from half": dict(recorded_change=halved, said="--dtype autocast", autocast=BF16),
+    "f32 from half": dict(recorded=BF16, said="--dtype float32"),
+    "autocast from half": dict(recorded=BF16, said="--dtype autocast", autocast=BF16),
     "LoRA": dict(said="--adapter-rank 8", change=with_adapters()),
     "LoRA, dropout": dict(said="--adapter-rank 8 --adapter-dropout 0.1", change=with_adapters(dropout=0.1)),
     "LoRA, autocast": dict(recorded_autocast=BF16, said="--adapter-rank 8", change=with_adapters(), autocast=BF16),
-    "LoRA, half": dict(recorded_change=halved, said="--adapter-rank 8", change=both(halved, with_adapters())),
+    "LoRA, half": dict(recorded=BF16, said="--adapter-rank 8", change=with_adapters(), dtype=BF16),
     "LoRA, batch of 5": dict(said="--adapter-rank 8", change=with_adapters(), size=5),
 }
 
 
 def measure(case, setting, size):
     torch.manual_seed(1)
-    model = setting.get("change", lambda m: m)(case.make_model().train())
+    dtype = setting.get("dtype", torch.float32)
+    model = setting.get("change", lambda m: m)(of_type(case.make_model, dtype).train())
     optimizer = setting.get("optimizer", adamw)(model)
-    batch = case.make_batch(size, case.lengths[0])
+    batch = converted(case.make_batch(size, case.lengths[0]), dtype)
     autocast = setting.get("autocast")
 
     def loss_of(model, batch):
@@ -81,16 +78,16 @@ def measure(case, setting, size):
         lambda: recipe.one_step(model, optimizer, loss_of, batch))
 
 
-def converted(batch, change):
-    return {k: v.to(BF16) if change is halved and v.is_floating_point() else v for k, v in batch.items()}
+def converted(batch, dtype):
+    return {k: v.to(dtype) if v.is_floating_point() else v for k, v in batch.items()}
 
 
 def answer(snug, case, setting, size, folder):
-    change, autocast = setting.get("recorded_change", lambda m: m), setting.get("recorded_autocast")
-    path = folder / f"step-{getattr(change, '__name__', '')}-{autocast}.json".replace("<lambda>", "plain")
+    dtype, autocast = setting.get("recorded", torch.float32), setting.get("recorded_autocast")
+    path = folder / f"step-{dtype}-{autocast}.json"
     if not path.exists():
-        recipe.record(lambda: change(case.make_model()),
-                      lambda n, length: converted(case.make_batch(n, length), change), case.loss_of, adamw,
+        recipe.record(lambda: of_type(case.make_model, dtype),
+                      lambda n, length: converted(case.make_batch(n, length), dtype), case.loss_of, adamw,
                       batches=(2, 3), lengths=case.lengths[:1], autocast=autocast, device="cpu", out=str(path))
     command = [snug, "estimate", str(path), "--device", "cpu", "--json", "--batch", str(size)]
     done = subprocess.run(command + setting["said"].split(), capture_output=True, text=True)
@@ -103,9 +100,6 @@ def compare(snug, name, setting, folder):
     case = CLASSES[name]()
     size = setting.get("size", 2)
     told = answer(snug, case, setting, size, folder)
-    if setting.get("change") is halved or "half" in setting["said"]:
-        make = case.make_batch
-        case.make_batch = lambda n, length: converted(make(n, length), halved)
     return told, measure(case, setting, size)
 
 

@@ -387,13 +387,15 @@ void edit_prune(recorded_edit *e) {
 
 /* What nothing reads any more dies where it was made. The end of one that died behind a call that is gone is
  * that of the call before. */
-static void find_ends(recorded_edit *e) {
+static void find_ends(recorded_edit *e, const uint32_t *place) {
     uint32_t *last = last_uses(e);
     for (uint32_t i = 1; last && i <= e->storage_count; i++) {
         edit_storage *s = edit_at(e, i);
         if (s->gone) continue;
-        if (s->loose && !s->held) s->died = last[i] ? last[i] : s->born;
         while (s->died != EDIT_NEVER && s->died && e->calls[s->died].gone) s->died = e->calls[s->died].before;
+        uint32_t end = last[i] ? last[i] : s->born;
+        if (s->loose && !s->held) s->died = end;
+        if (s->loose && s->died != EDIT_NEVER && place[end] > place[s->died]) s->died = end;
     }
     memory_free(last);
 }
@@ -461,8 +463,8 @@ status edit_write(recorded_edit *e, recording_program *out, uint64_t **bytes) {
     *out = (recording_program){ 0 };
     *bytes = NULL;
     if (e->failed) return no_memory();
-    find_ends(e);
     uint32_t *place = places(e);
+    if (place) find_ends(e, place);
     uint64_t *sizes = memory_new((size_t)e->storage_count + 1, sizeof *sizes);
     if (place && sizes) {
         put_storages(e, out);

@@ -80,6 +80,8 @@ static const char *const widening[] = {
 static const char *const widening_cpu[] = { "prod",    "nll_loss_forward", "nll_loss2d_forward", "mse_loss",
                                             "l1_loss", "smooth_l1_loss",   "huber_loss" };
 
+static const char *const norms[] = { "native_layer_norm", "native_group_norm", "native_batch_norm" };
+
 static bool is_among(const recorded_edit *e, uint32_t call, const char *const *names, size_t count) {
     for (size_t i = 0; i < count; i++)
         if (edit_is_call(e, call, names[i])) return true;
@@ -92,12 +94,16 @@ typedef struct {
     torch_types to;
     bool cuda, own_casts;
     bool *writes_norm; /* by module: it makes a norm of several calls */
+    bool *attends;     /* by module: it has attention of several calls, which PyTorch does in f32 */
+    uint32_t module;   /* that the last call of forward was in ... */
+    bool weighed, over; /* ... in whose attention the softmax is done; or all of it */
     uint32_t *casts;   /* by call: the first of its casts; 0: none */
     struct cast {
         uint32_t of, made, next;
     } *cast; /* from 1 */
-    uint32_t cast_count, cast_room;
-    uint32_t *copy; /* by storage: a weight's copy, which serves all calls of forward */
+    uint32_t cast_count, cast_room, known; /* known: storages that were there */
+    uint32_t *copy; /* by storage: a copy that serves all calls of forward */
+    bool *varies;   /* by storage: it depends on a weight */
 } retyping;
 
 static bool reads_parameter(const recorded_edit *e, uint32_t call) {
@@ -159,13 +165,19 @@ static void note_cast(retyping *t, uint32_t call, uint32_t storage, uint32_t mad
     t->casts[call] = t->cast_count;
 }
 
-/* Autocast's copies of weights serve until it ends. */
+/* Autocast's copies of weights serve until it ends. Where a model casts by itself, a module does it once, and
+ * what depends on no weight is cast once for all. */
 static uint32_t copy_for(retyping *t, uint32_t call, uint32_t storage, const char *dtype) {
     recorded_edit *e = t->e;
     bool weight = edit_at(e, storage)->role == RECORDING_PARAMETER && t->to == TORCH_AUTOCAST;
-    if (weight && t->copy[storage]) return t->copy[storage];
+    bool known = storage <= t->known, constant = t->to == TORCH_HALF && known && !t->varies[storage];
+    uint32_t there = known ? t->copy[storage] : 0;
+    uint32_t maker = there ? edit_at(e, there)->born : 0;
+    bool once = t->to == TORCH_HALF && there && e->calls[maker].module == e->calls[call].module;
+    if (there && (weight || constant || once)) return there;
     uint32_t made = make_cast(e, e->calls[call].before, call, storage, dtype);
-    if (weight) t->copy[storage] = made, edit_at(e, made)->outlasts = true;
+    if (known) t->copy[storage] = made;
+    if (weight) edit_at(e, made)->outlasts = true;
     return made;
 }
 
@@ -183,9 +195,11 @@ static void cast_reads(retyping *t, uint32_t call, const char *dtype) {
     }
 }
 
-/* The widest of what it reads; 0: no float. */
+/* The widest of what it reads, of norms that of the first; 0: no float. */
 static const char *promoted(const recorded_edit *e, uint32_t call) {
     const char *found = NULL;
+    if (IS_AMONG(e, call, norms) && e->calls[call].reads)
+        return is_narrow(e, edit_reads(e, call)[0]) ? narrow : wide;
     for (uint32_t k = 0; k < e->calls[call].reads; k++) {
         uint32_t x = edit_reads(e, call)[k];
         if (is_counted(e, x)) found = is_narrow(e, x) && found != wide ? narrow : wide;
@@ -193,17 +207,71 @@ static const char *promoted(const recorded_edit *e, uint32_t call) {
     return found;
 }
 
+/* Sums of attention, which it makes beside its result, are f32. */
 static void retype_makes(recorded_edit *e, uint32_t call, const char *dtype) {
+    bool statistics = strstr(edit_call_name(e, call), "dot_product") && e->calls[call].phase == RECORDING_FORWARD;
     for (uint32_t k = 0; dtype && k < e->calls[call].makes; k++) {
         uint32_t y = edit_makes(e, call)[k];
         if (edit_at(e, y)->born == call && is_counted(e, y) && strcmp(edit_dtype(e, y), dtype) != 0)
             edit_retype(e, y, dtype);
+        if (statistics) return;
     }
+}
+
+/* What is no weight and depends on none, as angles of positions, comes in the type of what it meets. */
+static void cast_constants(retyping *t, uint32_t call) {
+    const recorded_edit *e = t->e;
+    bool meets = false, any = false;
+    for (uint32_t k = 0; k < e->calls[call].reads; k++) {
+        uint32_t x = edit_reads(e, call)[k];
+        bool known = x <= t->known, varies = !known || t->varies[x];
+        if (varies && is_wide(e, x) && is_counted(e, x)) return;
+        meets |= varies && is_narrow(e, x);
+        any |= !varies && is_wide(e, x);
+    }
+    if (meets && any) cast_reads(t, call, narrow);
+}
+
+/* Before any storage is added. */
+static void note_varying(retyping *t) {
+    const recorded_edit *e = t->e;
+    for (uint32_t i = 1; i <= t->known; i++) t->varies[i] = edit_at(e, i)->role == RECORDING_PARAMETER;
+    for (uint32_t call = edit_first(e); call; call = edit_next(e, call)) {
+        bool varies = false;
+        for (uint32_t k = 0; k < e->calls[call].reads; k++) varies |= t->varies[edit_reads(e, call)[k]];
+        for (uint32_t k = 0; varies && k < e->calls[call].makes; k++)
+            t->varies[edit_makes(e, call)[k]] = true;
+    }
+}
+
+/* _scaled_dot_product_attention_math: from its inputs to the product behind its softmax. */
+static void retype_attention(retyping *t, uint32_t call) {
+    recorded_edit *e = t->e;
+    cast_reads(t, call, wide);
+    retype_makes(e, call, wide);
+    t->weighed |= edit_is_call(e, call, "_safe_softmax");
+    if (!t->weighed || !edit_is_call(e, call, "bmm")) return;
+    uint32_t y = edit_makes(e, call)[0], made = edit_divert(e, call, y, wide);
+    edit_retype(e, y, narrow);
+    edit_insert(e, call, &(edit_new_call){ .name = "_to_copy.default",
+                                           .phase = RECORDING_FORWARD,
+                                           .module = t->module,
+                                           .reads = { made },
+                                           .makes = { y } });
+    t->over = true;
 }
 
 static void retype_forward(retyping *t, uint32_t call) {
     recorded_edit *e = t->e;
+    uint32_t module = e->calls[call].module;
+    if (module != t->module) t->weighed = t->over = false;
+    t->module = module;
+    if (t->attends[module] && !t->over) {
+        retype_attention(t, call);
+        return;
+    }
     policy p = policy_of(t, call);
+    if (p == PROMOTES && t->to == TORCH_HALF) cast_constants(t, call);
     if (p != PROMOTES) cast_reads(t, call, p == LOWERS ? narrow : wide);
     if (!edit_is_call(e, call, "_to_copy"))
         retype_makes(e, call, p == PROMOTES ? promoted(e, call) : p == LOWERS ? narrow : wide);
@@ -293,6 +361,8 @@ static void note_norms(retyping *t) {
         if (e->calls[call].phase == RECORDING_FORWARD && edit_is_call(e, call, "rsqrt"))
             t->writes_norm[e->calls[call].module] = true;
     for (uint32_t call = edit_first(e); call; call = edit_next(e, call))
+        if (edit_is_call(e, call, "_safe_softmax")) t->attends[e->calls[call].module] = true;
+    for (uint32_t call = edit_first(e); call; call = edit_next(e, call))
         if (IS_AMONG(e, call, lowering)) t->writes_norm[e->calls[call].module] = false;
 }
 
@@ -303,6 +373,7 @@ static bool was_there(const recorded_edit *e, uint32_t i) {
 static void lower(retyping *t) {
     recorded_edit *e = t->e;
     note_norms(t);
+    note_varying(t);
     for (uint32_t i = 1; t->to == TORCH_HALF && i <= e->storage_count; i++)
         if (was_there(e, i)) edit_retype(e, i, narrow);
     for (uint32_t call = edit_first(e), next; call && !e->failed; call = next) {
@@ -321,15 +392,20 @@ void recorded_retype(recorded_edit *e, torch_types to, bool cuda, bool own_casts
                    .to = to,
                    .cuda = cuda,
                    .own_casts = own_casts,
+                   .known = e->storage_count,
                    .writes_norm = memory_new((size_t)e->r->modules.count + 1, sizeof *t.writes_norm),
+                   .attends = memory_new((size_t)e->r->modules.count + 1, sizeof *t.attends),
                    .casts = memory_new(calls, sizeof *t.casts),
-                   .copy = memory_new(storages, sizeof *t.copy) };
-    if (t.writes_norm && t.casts && t.copy)
+                   .copy = memory_new(storages, sizeof *t.copy),
+                   .varies = memory_new(storages, sizeof *t.varies) };
+    if (t.writes_norm && t.attends && t.casts && t.copy && t.varies)
         lower(&t);
     else
         e->failed = true;
     memory_free(t.writes_norm);
+    memory_free(t.attends);
     memory_free(t.casts);
     memory_free(t.copy);
+    memory_free(t.varies);
     memory_free(t.cast);
 }
