@@ -103,10 +103,10 @@ static uint32_t put(adapting *a, adapter *d, edit_new_call c) {
     return c.makes[0];
 }
 
-static uint32_t cast(adapting *a, adapter *d, recording_phase phase, uint32_t x, const char *type) {
+static uint32_t cast(adapting *a, adapter *d, recording_phase when, uint32_t x, const char *type) {
     if (strcmp(edit_dtype(a->e, x), type) == 0) return x;
     uint32_t made = made_of(a, type, edit_numbers(a->e, x), 0);
-    return put(a, d, (edit_new_call){ "_to_copy.default", phase, 0, 0, { x }, { made } });
+    return put(a, d, (edit_new_call){ "_to_copy.default", when, 0, 0, { x }, { made } });
 }
 
 static uint32_t weight(adapting *a, double rows, double columns, const char *type) {
@@ -161,13 +161,13 @@ static void put_forward(adapting *a, adapter *d) {
 }
 
 /* The gradient of a weight; a module that runs again adds to it. */
-static void put_gradient(adapting *a, adapter *d, uint32_t of, uint32_t left, uint32_t right, int which) {
+static void put_gradient(adapting *a, adapter *d, uint32_t of, uint32_t left, uint32_t right, uint32_t which) {
     recorded_edit *e = a->e;
-    uint32_t *there = &a->gradient[2 * d->module + which], own = a->trained[d->module] + (uint32_t)which;
+    uint32_t *there = &a->gradient[2 * d->module + which], own = a->trained[d->module] + which;
     double rows = edit_dim(e, own, 0), columns = edit_dim(e, own, 1);
-    recording_role role = *there ? RECORDING_MADE : RECORDING_GRADIENT;
+    recording_role as = *there ? RECORDING_MADE : RECORDING_GRADIENT;
     bool casts = strcmp(d->type, d->own) != 0;
-    uint32_t g = edit_add(e, &(edit_new){ role, d->own, rows, columns, role == RECORDING_GRADIENT });
+    uint32_t g = edit_add(e, &(edit_new){ as, d->own, rows, columns, as == RECORDING_GRADIENT });
     uint32_t made = casts ? made_of(a, d->type, rows, columns) : g;
     put(a, d, (edit_new_call){ "mm.default", RECORDING_BACKWARD, 0, of, { left, right }, { made } });
     if (casts) put(a, d, (edit_new_call){ "_to_copy.default", RECORDING_BACKWARD, 0, 0, { made }, { g } });

@@ -214,25 +214,25 @@ const char *edit_name(const recorded_edit *e, uint32_t storage) {
     return e->strings.of[edit_at(e, storage)->name];
 }
 
-double edit_width(const char *dtype) {
-    if (strstr(dtype, "complex")) return strstr(dtype, "128") ? 16 : 8;
-    if (strstr(dtype, "64")) return 8;
-    if (strstr(dtype, "32")) return 4;
-    return strstr(dtype, "16") ? 2 : 1;
+double edit_width(const char *kind) {
+    if (strstr(kind, "complex")) return strstr(kind, "128") ? 16 : 8;
+    if (strstr(kind, "64")) return 8;
+    if (strstr(kind, "32")) return 4;
+    return strstr(kind, "16") ? 2 : 1;
 }
 
-bool edit_is_float(const char *dtype) {
-    return strncmp(dtype, "float", 5) == 0 || strcmp(dtype, "bfloat16") == 0;
+bool edit_is_float(const char *kind) {
+    return strncmp(kind, "float", 5) == 0 || strcmp(kind, "bfloat16") == 0;
 }
 
 double edit_numbers(const recorded_edit *e, uint32_t storage) {
     return (double)edit_at(e, storage)->bytes / edit_width(edit_dtype(e, storage));
 }
 
-void edit_retype(recorded_edit *e, uint32_t storage, const char *dtype) {
+void edit_retype(recorded_edit *e, uint32_t storage, const char *kind) {
     edit_storage *s = edit_at(e, storage);
-    s->bytes = (uint64_t)(edit_numbers(e, storage) * edit_width(dtype) + 0.5);
-    s->dtype = string_of(e, dtype);
+    s->bytes = (uint64_t)(edit_numbers(e, storage) * edit_width(kind) + 0.5);
+    s->dtype = string_of(e, kind);
 }
 
 static bool is_later(const recorded_edit *e, uint32_t a, uint32_t b) {
@@ -254,12 +254,12 @@ void edit_replace(recorded_edit *e, const uint32_t *by) {
     for (uint32_t i = 0; i < e->operand_count; i++) e->operands[i] = by[e->operands[i]];
 }
 
-uint32_t edit_divert(recorded_edit *e, uint32_t call, uint32_t storage, const char *dtype) {
-    uint32_t number = edit_add(e, &(edit_new){ .dtype = dtype, .role = RECORDING_MADE, .rows = 1 });
+uint32_t edit_divert(recorded_edit *e, uint32_t call, uint32_t storage, const char *kind) {
+    uint32_t number = edit_add(e, &(edit_new){ .dtype = kind, .role = RECORDING_MADE, .rows = 1 });
     if (e->failed) return storage;
     edit_storage *new = edit_at(e, number), *old = edit_at(e, storage);
     new->shape = old->shape, new->gone = false, new->born = call;
-    new->bytes = (uint64_t)(edit_numbers(e, storage) * edit_width(dtype) + 0.5);
+    new->bytes = (uint64_t)(edit_numbers(e, storage) * edit_width(kind) + 0.5);
     for (uint32_t k = 0; k < e->calls[call].makes; k++)
         if (edit_makes(e, call)[k] == storage) edit_makes(e, call)[k] = number;
     old->gone = true;
@@ -267,9 +267,9 @@ uint32_t edit_divert(recorded_edit *e, uint32_t call, uint32_t storage, const ch
 }
 
 double edit_dim(const recorded_edit *e, uint32_t storage, int i) {
-    uint32_t shape = edit_at(e, storage)->shape;
-    int rank = (int)e->shape_ranks.of[shape], at = i < 0 ? rank + i : i;
-    return at >= 0 && at < rank ? (double)e->shape_dims.of[e->shape_at.of[shape] + at] : 1;
+    uint32_t which = edit_at(e, storage)->shape;
+    int rank = (int)e->shape_ranks.of[which], at = i < 0 ? rank + i : i;
+    return at >= 0 && at < rank ? (double)e->shape_dims.of[e->shape_at.of[which] + at] : 1;
 }
 
 /* ---- calls ---- */

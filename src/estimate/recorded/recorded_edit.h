@@ -70,15 +70,15 @@ void edit_drop(recorded_edit *e, uint32_t storage);
 void edit_replace(recorded_edit *e, const uint32_t *by);
 /* From here on `call` makes a new storage of that type in place of `storage`, which is for somebody else to
  * make. Returns the new one. */
-uint32_t edit_divert(recorded_edit *e, uint32_t call, uint32_t storage, const char *dtype);
+uint32_t edit_divert(recorded_edit *e, uint32_t call, uint32_t storage, const char *type);
 
 const char *edit_dtype(const recorded_edit *e, uint32_t storage);
 const char *edit_name(const recorded_edit *e, uint32_t storage);
-double edit_width(const char *dtype); /* bytes of a number */
-bool edit_is_float(const char *dtype);
+double edit_width(const char *type); /* bytes of a number */
+bool edit_is_float(const char *type);
 double edit_numbers(const recorded_edit *e, uint32_t storage);
 /* Another type of the same numbers. */
-void edit_retype(recorded_edit *e, uint32_t storage, const char *dtype);
+void edit_retype(recorded_edit *e, uint32_t storage, const char *type);
 /* A dimension of its shape; 1 where it has fewer. From the last where `i` is negative. */
 double edit_dim(const recorded_edit *e, uint32_t storage, int i);
 

@@ -141,12 +141,12 @@ static uint32_t cast_of(const retyping *t, uint32_t call, uint32_t storage) {
 }
 
 static uint32_t make_cast(recorded_edit *e, uint32_t behind, uint32_t call, uint32_t storage,
-                          const char *dtype) {
+                          const char *kind) {
     const edit_call *c = edit_call_at(e, call);
     edit_new_call cast = { .name = "_to_copy.default", .phase = c->phase, .module = c->module, .of = 0 };
     double numbers = edit_numbers(e, storage);
     cast.reads[0] = storage;
-    cast.makes[0] = edit_add(e, &(edit_new){ .role = RECORDING_MADE, .dtype = dtype, .rows = numbers });
+    cast.makes[0] = edit_add(e, &(edit_new){ .role = RECORDING_MADE, .dtype = kind, .rows = numbers });
     edit_insert(e, behind, &cast);
     return cast.makes[0];
 }
@@ -167,7 +167,7 @@ static void note_cast(retyping *t, uint32_t call, uint32_t storage, uint32_t mad
 
 /* Autocast's copies of weights serve until it ends. Where a model casts by itself, a module does it once, and
  * what depends on no weight is cast once for all. */
-static uint32_t copy_for(retyping *t, uint32_t call, uint32_t storage, const char *dtype) {
+static uint32_t copy_for(retyping *t, uint32_t call, uint32_t storage, const char *kind) {
     recorded_edit *e = t->e;
     bool weight = edit_at(e, storage)->role == RECORDING_PARAMETER && t->to == TORCH_AUTOCAST;
     bool known = storage <= t->known, constant = t->to == TORCH_HALF && known && !t->varies[storage];
@@ -175,21 +175,21 @@ static uint32_t copy_for(retyping *t, uint32_t call, uint32_t storage, const cha
     uint32_t maker = there ? edit_at(e, there)->born : 0;
     bool once = t->to == TORCH_HALF && there && e->calls[maker].module == e->calls[call].module;
     if (there && (weight || constant || once)) return there;
-    uint32_t made = make_cast(e, e->calls[call].before, call, storage, dtype);
+    uint32_t made = make_cast(e, e->calls[call].before, call, storage, kind);
     if (known) t->copy[storage] = made;
     if (weight) edit_at(e, made)->outlasts = true;
     return made;
 }
 
-static void cast_reads(retyping *t, uint32_t call, const char *dtype) {
+static void cast_reads(retyping *t, uint32_t call, const char *kind) {
     recorded_edit *e = t->e;
     for (uint32_t k = 0; k < e->calls[call].reads && !e->failed; k++) {
         uint32_t x = edit_reads(e, call)[k];
-        bool other = dtype == narrow ? is_wide(e, x) : is_narrow(e, x);
+        bool other = kind == narrow ? is_wide(e, x) : is_narrow(e, x);
         bool changed = false;
         for (uint32_t i = 0; i < e->calls[call].makes; i++) changed |= edit_makes(e, call)[i] == x;
         if (!other || changed || !is_counted(e, x)) continue;
-        uint32_t made = copy_for(t, call, x, dtype);
+        uint32_t made = copy_for(t, call, x, kind);
         note_cast(t, call, x, made);
         edit_read_instead(e, call, x, made);
     }
@@ -208,12 +208,12 @@ static const char *promoted(const recorded_edit *e, uint32_t call) {
 }
 
 /* Sums of attention, which it makes beside its result, are f32. */
-static void retype_makes(recorded_edit *e, uint32_t call, const char *dtype) {
+static void retype_makes(recorded_edit *e, uint32_t call, const char *kind) {
     bool statistics = strstr(edit_call_name(e, call), "dot_product") && e->calls[call].phase == RECORDING_FORWARD;
-    for (uint32_t k = 0; dtype && k < e->calls[call].makes; k++) {
+    for (uint32_t k = 0; kind && k < e->calls[call].makes; k++) {
         uint32_t y = edit_makes(e, call)[k];
-        if (edit_at(e, y)->born == call && is_counted(e, y) && strcmp(edit_dtype(e, y), dtype) != 0)
-            edit_retype(e, y, dtype);
+        if (edit_at(e, y)->born == call && is_counted(e, y) && strcmp(edit_dtype(e, y), kind) != 0)
+            edit_retype(e, y, kind);
         if (statistics) return;
     }
 }
