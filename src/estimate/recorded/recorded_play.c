@@ -6,6 +6,7 @@
 #include "estimate/recorded/recorded_course.h"
 #include "estimate/recorded/recorded_rewrite.h"
 #include "estimate/torch/allocator.h"
+#include "estimate/torch/torch_state.h"
 
 /* ---- storages, and who holds how much ---- */
 
@@ -80,32 +81,20 @@ static void take_all(player *y, recording_role as) {
 
 /* ---- the update by rule ---- */
 
-static int moments_of(const torch_settings *s) {
-    if (s->optimizer == OPTIMIZER_ADAMW) return 2;
-    if (s->optimizer == OPTIMIZER_LION) return 1;
-    return s->optimizer == OPTIMIZER_SGD && s->momentum > 0 ? 1 : 0;
-}
-
 static double width_of(const player *y, uint32_t storage) {
     const char *type = y->p->strings.of[y->p->dtype.of[storage - 1]];
     return strstr(type, "64") ? 8 : strstr(type, "16") ? 2 : strstr(type, "float8") ? 1 : 4;
 }
 
-/* Of Adafactor: a number for each row and each column of a matrix. */
-static double rows_of(const player *y, uint32_t storage, double numbers) {
-    int64_t which = y->p->shape[0].of[storage - 1], rank = y->p->shape_ranks.of[which];
-    if (rank < 2) return numbers;
-    double last = (double)y->p->shape_dims.of[y->p->shape_at.of[which] + rank - 1];
-    return last > 0 ? numbers / last + last : numbers;
-}
-
-/* The optimizer's state of a trained weight, by its gradient. */
+/* The optimizer's state of a trained weight, by its gradient, of which a device may have a share. */
 static uint64_t state_of(const player *y, uint32_t gradient) {
     const torch_settings *s = y->s;
     double width = width_of(y, gradient), numbers = (double)bytes_of(y, gradient) / width;
-    if (s->optimizer == OPTIMIZER_ADAFACTOR) return (uint64_t)(4 * rows_of(y, gradient, numbers));
-    double each = s->state_bits != 8 ? width : numbers < 4096 ? 4 : 1 + 4.0 / 256;
-    return (uint64_t)(numbers * each) * (uint64_t)moments_of(s);
+    int64_t which = y->p->shape[0].of[gradient - 1], rank = y->p->shape_ranks.of[which];
+    double last = rank < 2 ? 0 : (double)y->p->shape_dims.of[y->p->shape_at.of[which] + rank - 1];
+    double share = torch_is_shared(s) && s->shard == TORCH_ZERO1 ? 1.0 / (double)s->gpus : 1;
+    if (s->host_keeps) return 0;
+    return (uint64_t)(share * torch_state_of(s, last > 0 ? numbers / last : numbers, last, width));
 }
 
 static bool is_gradient(const player *y, uint32_t storage) {
@@ -122,7 +111,8 @@ static void make_states(player *y) {
 static void update_by_rule(player *y) {
     const torch_settings *s = y->s;
     uint32_t storages = recording_storages(y->p);
-    bool none = s->state_bits == 8 || s->update == TORCH_FUSED || s->optimizer == OPTIMIZER_SGD,
+    if (s->host_keeps) return;
+    bool none = s->state_bits < 32 || s->update == TORCH_FUSED || s->optimizer == OPTIMIZER_SGD,
          all = s->update == TORCH_FOREACH && s->optimizer == OPTIMIZER_ADAMW;
     uint64_t largest = 0;
     uint32_t *copies = memory_new((size_t)storages + 1, sizeof *copies);

@@ -2,10 +2,11 @@
 
 #include "base/memory.h"
 #include "estimate/recorded/recorded_adapters.h"
+#include "estimate/recorded/recorded_shard.h"
 #include "estimate/recorded/recorded_types.h"
 
 bool recorded_is_rewritten(const recording *r, const torch_settings *s) {
-    return s->types != recorded_types_of(r) || s->adapter_rank;
+    return s->types != recorded_types_of(r) || s->adapter_rank || torch_is_shared(s);
 }
 
 static uint64_t parameters(const recorded_edit *e) {
@@ -26,6 +27,7 @@ status recorded_rewrite(const recording *r, const torch_settings *s, recorded_si
         recorded_retype(&e, s->types, s->cuda, !s->narrow_throughout);
     uint64_t numbers = parameters(&e);
     if (result == STATUS_OK) result = recorded_adapt(&e, s);
+    if (result == STATUS_OK) result = recorded_share(&e, s);
     if (result == STATUS_OK) result = edit_write(&e, out, &bytes);
     edit_close(&e);
     if (result != STATUS_OK) return result;

@@ -7,6 +7,7 @@
 #include "estimate/torch/allocator.h"
 #include "estimate/torch/torch_adapters.h"
 #include "estimate/torch/torch_besides.h"
+#include "estimate/torch/torch_state.h"
 #include "estimate/torch/torch_versions.h"
 #include "ir/op.h"
 
@@ -122,16 +123,18 @@ status torch_read(const graph *g, const torch_settings *s, tape *t) {
 /* ---- the optimizer ---- */
 
 typedef struct {
-    double elements, coded, largest, rows; /* of trained weights; in blocks of 8 bits; rows and columns */
+    double elements, largest; /* of trained weights */
+    double state;             /* bytes */
     double width;
 } trained;
 
 static void count_one(const torch_settings *s, const shape *x, trained *c) {
     double n = (double)shape_elements(x);
     c->elements += n;
-    if (s->state_bits == 8 && n >= 4096) c->coded += n; /* small ones stay f32 */
     if (n > c->largest) c->largest = n;
-    c->rows += x->rank > 1 ? (double)(shape_rows(x) + shape_last(x)) : n;
+    bool matrix = x->rank > 1;
+    c->state += torch_state_of(s, matrix ? (double)shape_rows(x) : n, matrix ? (double)shape_last(x) : 0,
+                               c->width);
 }
 
 /* Adapters beside their matrices; kernels of convolutions have none. */
@@ -162,19 +165,7 @@ static status count_trained(const graph *g, const torch_settings *s, trained *ou
     return result;
 }
 
-static int moments_of(const torch_settings *s) {
-    if (s->optimizer == OPTIMIZER_ADAMW) return 2;
-    if (s->optimizer == OPTIMIZER_LION) return 1;
-    return s->optimizer == OPTIMIZER_SGD && s->momentum > 0 ? 1 : 0;
-}
-
-static uint64_t state_bytes(const trained *c, const torch_settings *s) {
-    if (s->optimizer == OPTIMIZER_ADAFACTOR) return (uint64_t)(c->rows * 4);
-    double bytes =
-        (c->elements - c->coded) * (s->state_bits == 8 ? 4 : c->width) + c->coded * (1 + 4.0 / 256);
-    bool apart = s->masters && s->shard != TORCH_FSDP && !s->adapter_rank; /* DeepSpeed's masters */
-    return (uint64_t)(bytes * moments_of(s) + (apart ? c->elements * 4 : 0));
-}
+static uint64_t state_bytes(const trained *c) { return (uint64_t)c->state; }
 
 /* foreach: the square roots of all second moments at once, once or twice. One after the other: root and
  * denominator of the largest weight. Fused kernels and those of 8 bits need nothing. */
@@ -347,7 +338,7 @@ static tape_settings settings_of(const torch_settings *s, const trained *c) {
                             .adds_anew = adds_anew(s),
                             .fills = torch_fills_gradients(s),
                             .clears_late = s->keeps_gradients,
-                            .optimizer_bytes = state_bytes(c, s),
+                            .optimizer_bytes = state_bytes(c),
                             .update_bytes = update_bytes(c, s),
                             .update_spread = s->update == TORCH_FOREACH,
                             .workspace = s->cuda ? s->workspace : 0 };
@@ -489,7 +480,7 @@ static void count_parameters(const graph *g, const torch_settings *s, const trai
     for (tensor_id t = 1; t < g->tensors.count; t++)
         if (is_weight(graph_tensor(g, t))) r->parameters += (uint64_t)shape_elements(graph_shape(g, t));
     r->trained = (uint64_t)c->elements;
-    r->trained_bytes = (uint64_t)(c->elements * c->width), r->state = state_bytes(c, s);
+    r->trained_bytes = (uint64_t)(c->elements * c->width), r->state = state_bytes(c);
     if (s->adapter_rank) r->parameters += r->trained;
 }
 

@@ -1,0 +1,10 @@
+/* What one of several devices has of a recorded step: its shares, and what is whole for a while.
+ *
+ * A unit is a block of the model (recorded_blocks); what is outside of blocks is the root, whose weights are
+ * whole from the start of forward to the end of backward. */
+#pragma once
+
+#include "estimate/recorded/recorded_edit.h"
+
+/* With shard, gpus, host_keeps and masters of `s`. STATUS_INVALID where there is nothing to share by. */
+status recorded_share(recorded_edit *e, const torch_settings *s);
