@@ -50,6 +50,9 @@ typedef struct {
     torch_shard shard;
     torch_host_keeps host_keeps;
     enum { LOSS_PLAIN, LOSS_FUSED } loss;
+    torch_matrices matrices; /* of a recorded step: */
+    int64_t state_rank;
+    bool in_backward, averages;
     int64_t state_bits, base_bits, adapter_rank, gpus, workers, steps;
     double tokens, share; /* 0: not given */
     /* Of the nodes that --cluster has chosen, what the job has of one; 0: not known. No options. */
@@ -64,7 +67,8 @@ typedef struct {
     bool checkpointing, reentrant, holds_output, keeps_gradients, strict;
     bool expandable, padded, compiled, benchmarks;
     int64_t shortest; /* tokens of a sample; 0: all have the context's */
-    enum { STEP_RECIPE_NONE, STEP_RECIPE_PLAIN, STEP_RECIPE_HF, STEP_RECIPE_LIGHTNING } recipe;
+    enum { STEP_RECIPE_NONE, STEP_RECIPE_PLAIN, STEP_RECIPE_HF, STEP_RECIPE_LIGHTNING, STEP_RECIPE_TRAINER, STEP_RECIPE_SFT,
+           STEP_RECIPE_DPO, STEP_RECIPE_GRPO, STEP_RECIPE_PEFT, STEP_RECIPE_ACCELERATE, STEP_RECIPE_COMPILE } recipe;
     int64_t labels;                 /* of an encoder's classifier; 0: it has the head that fills gaps */
     vllm_quantization quantization; /* serving: */
     vllm_cache cache;

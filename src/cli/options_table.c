@@ -776,6 +776,7 @@ options options_defaults(void) {
                       .export_to = EXPORT_TO_UNSAID,
                       .estimate = { .types = TORCH_TYPES_UNSAID,
                                     .state_bits = 32,
+                                    .state_rank = 128,
                                     .base_bits = 16,
                                     .gpus = 1,
                                     .utilization = 0.92,

@@ -30,6 +30,9 @@ void estimate_settle_vllm(estimate_question *e);
 void estimate_settle_llama_cpp(estimate_question *e);
 status estimate_settle_recorded(estimate_question *e); /* STATUS_INVALID: what can't be asked of one */
 
+/* --batch counts a step's, or a device's where neither --micro-batch nor --accumulate cuts it. */
+int64_t estimate_step_of(const setup_options *run, int64_t gpus);
+
 /* --recipe: the program that records a step. */
 status estimate_recipe(const options *o, cli_streams *streams);
 

@@ -94,11 +94,23 @@ static status check_countable(estimate_question *e) {
                       (long long)*texts, (long long)*context);
 }
 
+/* What has rules for recorded steps alone. */
+static status check_recorded_alone(const estimate_options *x) {
+    const char *said = x->matrices      ? "--optimizer-matrices"
+                       : x->in_backward ? "--optimizer-in-backward"
+                       : x->averages    ? "--average"
+                                        : NULL;
+    if (!said) return STATUS_OK;
+    return status_set(STATUS_INVALID, "%s is of a recorded step; record one with the program that --recipe prints",
+                      said);
+}
+
 status estimate_settle(estimate_question *e, const options *o) {
     e->o = o;
     if (e->subject.recorded) {
         TRY(estimate_settle_recorded(e));
     } else {
+        TRY(check_recorded_alone(&o->estimate));
         settle[o->estimate.framework](e);
         TRY(check_countable(e));
     }

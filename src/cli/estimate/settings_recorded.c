@@ -38,7 +38,8 @@ status estimate_settle_recorded(estimate_question *e) {
     TRY(check_recorded(x));
     note_assumed(e);
     int64_t micro = run->micro_batch ? run->micro_batch : run->batch;
-    bool other = run->optimizer.kind != OPTIMIZER_ADAMW || x->state_bits == 8 || x->adapter_rank;
+    bool other = run->optimizer.kind != OPTIMIZER_ADAMW || x->state_bits < 32 || x->adapter_rank ||
+                 x->matrices || x->in_backward;
     e->settings.torch =
         (torch_settings){ .version = x->torch,
                           .transformers = x->framework == FRAMEWORK_HF,
@@ -56,8 +57,13 @@ status estimate_settle_recorded(estimate_question *e) {
                           .optimizer = run->optimizer.kind,
                           .momentum = run->optimizer.momentum,
                           .state_bits = x->state_bits,
+                          .matrices = x->matrices,
+                          .state_rank = x->state_rank,
+                          .in_backward = x->in_backward,
+                          .averages = x->averages,
+                          .host_keeps = x->host_keeps,
                           .batch = micro,
-                          .step = run->accumulate ? micro * run->accumulate : run->batch,
+                          .step = estimate_step_of(run, x->gpus),
                           .context = run->context ? run->context : e->recorded.programs[0].lengths.of[0],
                           .gpus = x->gpus,
                           .checkpointing = x->checkpointing,

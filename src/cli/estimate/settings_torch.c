@@ -17,8 +17,7 @@ static torch_attention attention_of(const estimate_question *e) {
     return capped ? TORCH_EAGER : torch_usual_attention(x->torch, x->framework == FRAMEWORK_HF);
 }
 
-/* --batch counts a step's, or a device's where neither --micro-batch nor --accumulate cuts it. */
-static int64_t step_of(const setup_options *run, int64_t gpus) {
+int64_t estimate_step_of(const setup_options *run, int64_t gpus) {
     if (run->accumulate) return (run->micro_batch ? run->micro_batch : run->batch) * gpus * run->accumulate;
     return run->micro_batch ? run->batch : run->batch * gpus;
 }
@@ -61,7 +60,7 @@ void estimate_settle_torch(estimate_question *e) {
                           .momentum = run->optimizer.momentum,
                           .state_bits = x->state_bits,
                           .batch = run->micro_batch ? run->micro_batch : run->batch,
-                          .step = step_of(run, x->gpus),
+                          .step = estimate_step_of(run, x->gpus),
                           .context = run->context ? run->context : families_context(&e->config),
                           .adapter_rank = x->adapter_rank,
                           .adapter_targets = x->adapter_targets,

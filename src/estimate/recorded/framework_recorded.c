@@ -6,6 +6,7 @@
 #include "estimate/framework.h"
 #include "estimate/recorded/recorded_course.h"
 #include "estimate/recorded/recorded_play.h"
+#include "estimate/torch/torch_check.h"
 #include "estimate/torch/torch_process.h"
 #include "estimate/torch/torch_versions.h"
 
@@ -14,16 +15,12 @@
 static status check(const framework_subject *q, const framework_settings *settings) {
     const torch_settings *s = &settings->torch;
     recorded_sizes sizes;
-    if (s->step % s->batch)
-        return status_set(STATUS_INVALID,
-                          "--batch %lld is no whole number of micro-batches of %lld; say another "
-                          "--micro-batch",
-                          (long long)s->step, (long long)s->batch);
-    if (s->state_bits != 8 && s->state_bits != 32)
-        return status_set(STATUS_INVALID, "--optimizer-bits %lld: states have 32 bits, or 8",
-                          (long long)s->state_bits);
-    if (s->gpus > 1 || s->shard != TORCH_ALONE)
-        return status_set(STATUS_INVALID, "a recorded step is of one device; leave --gpus and --shard out");
+    TRY(torch_check_cut(s));
+    TRY(torch_check_shares(s));
+    TRY(torch_check_bits(s));
+    if (s->in_backward && torch_accumulation(s) > 1)
+        return status_set(STATUS_INVALID, "--optimizer-in-backward updates with each micro-batch, so none add "
+                                          "up; leave --micro-batch and --accumulate out");
     status result = recorded_sizes_find(q->recorded, s->batch, s->context, &sizes);
     recorded_sizes_close(&sizes);
     return result;
@@ -37,7 +34,7 @@ static bool has_convolutions(const recording *r) {
 }
 
 static interval beside_of(const framework_subject *q, const torch_settings *s) {
-    return torch_process(has_convolutions(q->recorded), 1, torch_loads_at_once(s));
+    return torch_process(has_convolutions(q->recorded), s->gpus, torch_loads_at_once(s));
 }
 
 /* Workspaces are the allocator's, so they are in what is reserved. */
@@ -113,7 +110,7 @@ static void describe(const framework_subject *q, const framework_settings *setti
 
 static int64_t *variable(framework_settings *s, framework_variable v) {
     if (v == FRAMEWORK_BATCH) return &s->torch.batch;
-    return v == FRAMEWORK_CONTEXT ? &s->torch.context : NULL;
+    return v == FRAMEWORK_CONTEXT ? &s->torch.context : &s->torch.gpus;
 }
 
 /* ---- changes ---- */

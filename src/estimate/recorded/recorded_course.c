@@ -57,6 +57,13 @@ uint32_t recorded_blocks(const recording *r, uint32_t *block_of) {
     return count;
 }
 
+uint32_t recorded_block_of_name(const recording *r, const uint32_t *block_of, const char *weight) {
+    uint32_t found = 0;
+    for (uint32_t m = 1; m < r->modules.count; m++)
+        if (block_of[m] && is_within(r->modules.of[m], weight)) found = block_of[m];
+    return found;
+}
+
 /* ---- what of a storage happens when ---- */
 
 enum { NEVER = UINT32_MAX };

@@ -36,3 +36,5 @@ static inline uint32_t recorded_course_of(const recorded_course *c, uint32_t sto
 /* Marks modules: the block that each lies in, from 1; 0: none. Returns how many there are. `block_of` has
  * room for all modules. */
 uint32_t recorded_blocks(const recording *r, uint32_t *block_of);
+/* The block of the module that has a weight of that name, as "model.layers.0.mlp.up.weight"; 0: none. */
+uint32_t recorded_block_of_name(const recording *r, const uint32_t *block_of, const char *weight);

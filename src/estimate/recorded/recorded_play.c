@@ -5,19 +5,21 @@
 #include "base/memory.h"
 #include "estimate/recorded/recorded_course.h"
 #include "estimate/recorded/recorded_rewrite.h"
+#include "estimate/recorded/recorded_types.h"
 #include "estimate/torch/allocator.h"
 #include "estimate/torch/torch_state.h"
 
 /* ---- storages, and who holds how much ---- */
 
 typedef struct {
+    const recording *r;
     const recorded_sizes *sizes;
     const recorded_course *course;
     const torch_settings *s;
     const recording_program *p;
     allocator a;
     uint32_t *block; /* by storage of the course: the allocator's */
-    bool *there;
+    bool *there, *in_block; /* in_block: of gradients, by storage; NULL: nobody asks */
     uint64_t now[TAPE_TERMS], live, peak, at_peak[TAPE_TERMS];
     recording_phase phase, peak_in;
     bool second, accumulates, multiplied[RECORDING_PHASES];
@@ -86,15 +88,21 @@ static double width_of(const player *y, uint32_t storage) {
     return strstr(type, "64") ? 8 : strstr(type, "16") ? 2 : strstr(type, "float8") ? 1 : 4;
 }
 
-/* The optimizer's state of a trained weight, by its gradient, of which a device may have a share. */
-static uint64_t state_of(const player *y, uint32_t gradient) {
-    const torch_settings *s = y->s;
+/* The trained weight that a gradient is of. */
+static torch_weight weight_of(const player *y, uint32_t gradient) {
     double width = width_of(y, gradient), numbers = (double)bytes_of(y, gradient) / width;
     int64_t which = y->p->shape[0].of[gradient - 1], rank = y->p->shape_ranks.of[which];
     double last = rank < 2 ? 0 : (double)y->p->shape_dims.of[y->p->shape_at.of[which] + rank - 1];
+    bool in_block = y->in_block && y->in_block[gradient];
+    return (torch_weight){ last > 0 ? numbers / last : numbers, last, width, in_block };
+}
+
+/* The optimizer's state of it, of which a device may have a share. */
+static uint64_t state_of(const player *y, uint32_t gradient) {
+    const torch_settings *s = y->s;
+    torch_weight w = weight_of(y, gradient);
     double share = torch_is_shared(s) && s->shard == TORCH_ZERO1 ? 1.0 / (double)s->gpus : 1;
-    if (s->host_keeps) return 0;
-    return (uint64_t)(share * torch_state_of(s, last > 0 ? numbers / last : numbers, last, width));
+    return s->host_keeps ? 0 : (uint64_t)(share * torch_state_of(s, &w));
 }
 
 static bool is_gradient(const player *y, uint32_t storage) {
@@ -107,30 +115,26 @@ static void make_states(player *y) {
         if (is_gradient(y, i)) take_bytes(y, TAPE_OPTIMIZER, state_of(y, i));
 }
 
-/* As torch.c has it: foreach copies all, others the largest twice, fused and 8 bits nothing. */
+/* As torch.c has it: foreach copies all, others one after the other, fused and 8 bits nothing. */
 static void update_by_rule(player *y) {
     const torch_settings *s = y->s;
     uint32_t storages = recording_storages(y->p);
-    if (s->host_keeps) return;
-    bool none = s->state_bits < 32 || s->update == TORCH_FUSED || s->optimizer == OPTIMIZER_SGD,
-         all = s->update == TORCH_FOREACH && s->optimizer == OPTIMIZER_ADAMW;
-    uint64_t largest = 0;
-    uint32_t *copies = memory_new((size_t)storages + 1, sizeof *copies);
-    if (!copies) {
-        y->a.failed = true;
-        return;
-    }
-    for (uint32_t i = 1; i <= storages; i++) {
+    bool all = s->update == TORCH_FOREACH && s->optimizer == OPTIMIZER_ADAMW && !s->matrices;
+    if (s->host_keeps || s->in_backward) return;
+    uint64_t *bytes = memory_new((size_t)storages + 1, sizeof *bytes);
+    uint32_t *blocks = memory_new((size_t)storages + 1, sizeof *blocks);
+    if (!bytes || !blocks) y->a.failed = true;
+    for (uint32_t i = 1; bytes && blocks && i <= storages; i++) {
         if (!is_gradient(y, i)) continue;
-        if (bytes_of(y, i) > largest) largest = bytes_of(y, i);
-        if (!none && all) copies[i] = take_bytes(y, TAPE_TEMPORARIES, bytes_of(y, i));
+        torch_weight w = weight_of(y, i);
+        bytes[i] = (uint64_t)torch_update_of(s, &w);
+        blocks[i] = take_bytes(y, TAPE_TEMPORARIES, bytes[i]);
+        if (!all) give_bytes(y, TAPE_TEMPORARIES, bytes[i], blocks[i]);
     }
-    for (uint32_t i = 1; i <= storages && !none && all; i++)
-        if (is_gradient(y, i)) give_bytes(y, TAPE_TEMPORARIES, bytes_of(y, i), copies[i]);
-    memory_free(copies);
-    if (none || all) return;
-    uint32_t block = take_bytes(y, TAPE_TEMPORARIES, 2 * largest);
-    give_bytes(y, TAPE_TEMPORARIES, 2 * largest, block);
+    for (uint32_t i = 1; all && bytes && blocks && i <= storages; i++)
+        if (is_gradient(y, i)) give_bytes(y, TAPE_TEMPORARIES, bytes[i], blocks[i]);
+    memory_free(bytes);
+    memory_free(blocks);
 }
 
 /* ---- the step ---- */
@@ -216,6 +220,7 @@ static void play_step(player *y) {
 
 /* As of known models (torch.c): what was compared is what a GPU counts, and rules of versions lie between. */
 static const double live_low = 0.97, live_high = 1.05, reserved_low = 0.90, reserved_high = 1.08;
+static const double several_low = 0.87, several_high = 1.07, several_reserved_high = 1.15;
 
 static interval within(double likely, double low, double high) {
     return (interval){ (uint64_t)(likely * low), (uint64_t)likely, (uint64_t)(likely * high) };
@@ -239,27 +244,45 @@ static void tell(const player *y, torch_result *out) {
     memcpy(out->by_term, y->at_peak, sizeof out->by_term);
     out->peak_in = phases[y->peak_in];
     out->held = y->s->cuda ? y->a.most : y->peak;
-    out->live = within((double)y->peak, live_low, live_high);
-    out->reserved = within((double)out->held, reserved_low, reserved_high);
+    bool several = torch_is_shared(y->s);
+    out->live = within((double)y->peak, several ? several_low : live_low, several ? several_high : live_high);
+    out->reserved =
+        within((double)out->held, reserved_low, several ? several_reserved_high : reserved_high);
     if (out->reserved.low < out->live.low) out->reserved.low = out->live.low;
     out->operations = y->sizes->operations;
     out->calls = y->p->call_name.count;
     count_weights(y, out);
 }
 
+/* Gradients have their weights' names; those without one are adapters', which stand in blocks. */
+static status note_blocks(player *y) {
+    uint32_t *block_of = memory_new((size_t)y->r->modules.count + 1, sizeof *block_of);
+    y->in_block = memory_new((size_t)recording_storages(y->p) + 1, sizeof *y->in_block);
+    if (block_of && y->in_block) recorded_blocks(y->r, block_of);
+    for (uint32_t i = 1; block_of && y->in_block && i <= recording_storages(y->p); i++) {
+        const char *name = y->p->strings.of[y->p->name.of[i - 1]];
+        y->in_block[i] = is_gradient(y, i) && (!*name || recorded_block_of_name(y->r, block_of, name));
+    }
+    bool made = block_of && y->in_block;
+    memory_free(block_of);
+    return made ? STATUS_OK : status_set(STATUS_FAILED, "no memory to estimate");
+}
+
 static status open_player(player *y) {
     size_t storages = 2 * (size_t)recording_storages(y->p) + y->course->blocks + 1;
     y->block = memory_new(storages, sizeof *y->block);
     y->there = memory_new(storages, sizeof *y->there);
+    if (y->s->matrices) TRY(note_blocks(y));
     TRY(allocator_open(&y->a));
     y->a.limit = y->s->limit, y->a.expandable = y->s->expandable;
     return y->block && y->there ? STATUS_OK : status_set(STATUS_FAILED, "no memory to estimate");
 }
 
 /* Two steps: the optimizer's state comes with the first update, into what the allocator has left over. */
-static status play(const torch_settings *s, const recorded_sizes *sizes, const recorded_course *course,
+static status play(const recording *r, const torch_settings *s, const recorded_sizes *sizes, const recorded_course *course,
                    torch_result *out) {
-    player y = { .sizes = sizes,
+    player y = { .r = r,
+                 .sizes = sizes,
                  .course = course,
                  .s = s,
                  .p = sizes->program,
@@ -273,11 +296,20 @@ static status play(const torch_settings *s, const recorded_sizes *sizes, const r
     if (result == STATUS_OK && y.a.failed) result = status_set(STATUS_FAILED, "no memory to estimate");
     memory_free(y.block);
     memory_free(y.there);
+    memory_free(y.in_block);
     allocator_close(&y.a);
     return result;
 }
 
-status recorded_play(const recording *r, const torch_settings *s, torch_result *out) {
+/* Where shares are of f32 and all else has 16 bits, there are masters (torch.c). */
+static torch_settings prepared(const torch_settings *s) {
+    torch_settings with = *s;
+    with.masters = s->types == TORCH_AUTOCAST && torch_is_shared(s) && s->shard >= TORCH_ZERO1;
+    if (with.masters) with.types = TORCH_HALF;
+    return with;
+}
+
+static status play_once(const recording *r, const torch_settings *s, torch_result *out) {
     recorded_sizes sizes;
     recorded_course course = { 0 };
     recording_program rewritten = { 0 };
@@ -285,9 +317,25 @@ status recorded_play(const recording *r, const torch_settings *s, torch_result *
     status result = recorded_sizes_find(r, s->batch, s->context, &sizes);
     if (result == STATUS_OK) result = recorded_rewrite(r, s, &sizes, &rewritten);
     if (result == STATUS_OK) result = recorded_course_find(r, sizes.program, s->checkpointing, &course);
-    if (result == STATUS_OK) result = play(s, &sizes, &course, out);
+    if (result == STATUS_OK) result = play(r, s, &sizes, &course, out);
     recorded_course_close(&course);
     recorded_sizes_close(&sizes);
     edit_close_program(&rewritten);
     return result;
+}
+
+static uint64_t smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+/* What a model's own code casts in 16 bits a recording of f32 does not show: the interval reaches to a step
+ * that casts nothing. */
+status recorded_play(const recording *r, const torch_settings *s, torch_result *out) {
+    torch_settings with = prepared(s);
+    torch_result narrow;
+    TRY(play_once(r, &with, out));
+    if (recorded_types_of(r) == with.types || with.types == TORCH_F32) return STATUS_OK;
+    with.narrow_throughout = true;
+    TRY(play_once(r, &with, &narrow));
+    out->live.low = smaller(out->live.low, narrow.live.low);
+    out->reserved.low = smaller(out->reserved.low, narrow.reserved.low);
+    return STATUS_OK;
 }

@@ -4,9 +4,11 @@
 #include "estimate/recorded/recorded_adapters.h"
 #include "estimate/recorded/recorded_shard.h"
 #include "estimate/recorded/recorded_types.h"
+#include "estimate/recorded/recorded_update.h"
 
 bool recorded_is_rewritten(const recording *r, const torch_settings *s) {
-    return s->types != recorded_types_of(r) || s->adapter_rank || torch_is_shared(s);
+    return s->types != recorded_types_of(r) || s->adapter_rank || torch_is_shared(s) || s->in_backward ||
+           s->averages;
 }
 
 static uint64_t parameters(const recorded_edit *e) {
@@ -28,6 +30,7 @@ status recorded_rewrite(const recording *r, const torch_settings *s, recorded_si
     uint64_t numbers = parameters(&e);
     if (result == STATUS_OK) result = recorded_adapt(&e, s);
     if (result == STATUS_OK) result = recorded_share(&e, s);
+    if (result == STATUS_OK) recorded_update(&e, s);
     if (result == STATUS_OK) result = edit_write(&e, out, &bytes);
     edit_close(&e);
     if (result != STATUS_OK) return result;

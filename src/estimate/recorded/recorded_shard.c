@@ -1,7 +1,6 @@
 #include "estimate/recorded/recorded_shard.h"
 
 #include <math.h>
-#include <string.h>
 
 #include "base/memory.h"
 #include "estimate/recorded/recorded_course.h"
@@ -25,17 +24,6 @@ typedef struct {
 
 /* ---- units ---- */
 
-/* Of a weight, or of a gradient, which has its weight's name: "model.layers.0.mlp.up.weight". */
-static uint32_t block_of_name(const sharing *h, const char *name) {
-    const recording_texts *modules = &h->e->r->modules;
-    uint32_t found = 0;
-    for (uint32_t m = 1; m < modules->count; m++) {
-        size_t n = strlen(modules->of[m]);
-        if (strncmp(modules->of[m], name, n) == 0 && name[n] == '.' && h->block_of[m]) found = h->block_of[m];
-    }
-    return found;
-}
-
 /* Adapters have no name; a call of their module reads or makes them. */
 static void note_blocks(const sharing *h, uint32_t *block) {
     recorded_edit *e = h->e;
@@ -43,7 +31,7 @@ static void note_blocks(const sharing *h, uint32_t *block) {
         for (uint32_t k = 0; k < e->calls[call].reads + e->calls[call].makes; k++)
             block[edit_reads(e, call)[k]] = h->block_of[e->calls[call].module];
     for (uint32_t i = 1; i <= e->storage_count; i++)
-        if (*edit_name(e, i)) block[i] = block_of_name(h, edit_name(e, i));
+        if (*edit_name(e, i)) block[i] = recorded_block_of_name(e->r, h->block_of, edit_name(e, i));
 }
 
 static void note_calls(sharing *h) {

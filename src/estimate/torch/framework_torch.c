@@ -7,6 +7,7 @@
 #include "estimate/heads.h"
 #include "estimate/torch/torch_besides.h"
 #include "estimate/torch/torch_beyond.h"
+#include "estimate/torch/torch_check.h"
 #include "estimate/torch/torch_host.h"
 #include "estimate/torch/torch_process.h"
 #include "estimate/torch/torch_time.h"
@@ -56,66 +57,22 @@ static status check_litgpt(const framework_subject *q, const torch_settings *s) 
                                                   : "one with caps");
 }
 
-/* Whole micro-batches add up to a step there, and there is no smaller one at the end. */
-static status check_cut(const torch_settings *s) {
-    int64_t gpus = s->gpus > 1 ? s->gpus : 1, once = s->batch * gpus;
-    if (s->step % once == 0) return STATUS_OK;
-    char among[48] = "";
-    if (gpus > 1) snprintf(among, sizeof among, " on each of %lld devices", (long long)gpus);
-    return status_set(
-        STATUS_INVALID,
-        "--batch %lld is no whole number of micro-batches of %lld%s, and a step would have %lld "
-        "samples; say --batch %lld, or another --micro-batch",
-        (long long)s->step, (long long)s->batch, among, (long long)(once * torch_accumulation(s)),
-        (long long)(once * torch_accumulation(s)));
-}
-
-/* Whose options keep what with the host. */
-static status check_host(const torch_settings *s) {
-    bool zero = s->shard == TORCH_ZERO1 || s->shard == TORCH_ZERO2 || s->shard == TORCH_ZERO3;
-    if (s->host_keeps == TORCH_KEEPS_STATE && !zero)
-        return status_set(STATUS_INVALID,
-                          "--host-keeps optimizer is DeepSpeed's; say --shard zero1, zero2 or zero3 as well");
-    if (s->host_keeps == TORCH_KEEPS_ALL && s->shard != TORCH_ZERO3 && s->shard != TORCH_FSDP)
-        return status_set(STATUS_INVALID,
-                          "--host-keeps all is of shared weights; say --shard zero3 or fsdp as well");
-    if (s->host_keeps && s->state_bits == 8)
-        return status_set(STATUS_INVALID,
-                          "--host-keeps updates on the host, where bitsandbytes has no states of 8 bits");
-    return STATUS_OK;
-}
-
 static status check(const framework_subject *q, const framework_settings *settings) {
     const torch_settings *s = &settings->torch;
-    TRY(check_cut(s));
+    TRY(torch_check_cut(s));
     if (s->litgpt) TRY(check_litgpt(q, s));
     TRY(torch_check_version(s));
     TRY(torch_check_beyond(q, s));
     TRY(check_images(q, s));
-    if (s->state_bits != 8 && s->state_bits != 32)
-        return status_set(STATUS_INVALID, "--optimizer-bits %lld: states have 32 bits, or 8",
-                          (long long)s->state_bits);
-    if (s->base_bits != 4 && s->base_bits != 16 && s->base_bits != 32)
-        return status_set(STATUS_INVALID, "--base-bits %lld: frozen weights have 32 bits, 16 or 4",
-                          (long long)s->base_bits);
-    if (s->adapter_targets && !s->adapter_rank)
-        return status_set(STATUS_INVALID, "--adapter-targets is for adapters; say --adapter-rank 16 as well");
+    TRY(torch_check_bits(s));
     if (s->adapter_rank && !has_products(q))
         return status_set(STATUS_INVALID,
                           "--adapter-rank %lld: adapters stand beside products, and %s has convolutions",
                           (long long)s->adapter_rank, q->model->name);
-    if (s->base_bits == 4 && !s->adapter_rank)
-        return status_set(STATUS_INVALID,
-                          "--base-bits 4 is for weights that are not trained; say --adapter-rank 16 as well");
     if (s->reentrant && !s->checkpointing)
         return status_set(STATUS_INVALID,
                           "--reentrant is a way of --gradient-checkpointing; say that as well");
-    if (s->shard != TORCH_ALONE && s->gpus < 2 && !s->host_keeps)
-        return status_set(STATUS_INVALID, "--shard shares among several devices; say --gpus N");
-    if (s->gpus > 1 && s->shard == TORCH_ALONE)
-        return status_set(STATUS_INVALID, "--gpus %lld: say --shard ddp, zero1, zero2, zero3 or fsdp",
-                          (long long)s->gpus);
-    TRY(check_host(s));
+    TRY(torch_check_shares(s));
     int64_t most = families_context(q->config);
     if (s->context > most && (q->config->family == FAMILY_GPT2 || q->config->family == FAMILY_ENCODER))
         return status_set(STATUS_INVALID,

@@ -128,13 +128,15 @@ typedef struct {
     double width;
 } trained;
 
-static void count_one(const torch_settings *s, const shape *x, trained *c) {
+static void count_one(const torch_settings *s, const shape *x, bool in_block, trained *c) {
     double n = (double)shape_elements(x);
     c->elements += n;
     if (n > c->largest) c->largest = n;
     bool matrix = x->rank > 1;
-    c->state += torch_state_of(s, matrix ? (double)shape_rows(x) : n, matrix ? (double)shape_last(x) : 0,
-                               c->width);
+    c->state += torch_state_of(s, &(torch_weight){ .rows = matrix ? (double)shape_rows(x) : n,
+                                                   .columns = matrix ? (double)shape_last(x) : 0,
+                                                   .width = c->width,
+                                                   .in_block = in_block });
 }
 
 /* Adapters beside their matrices; kernels of convolutions have none. */
@@ -143,8 +145,8 @@ static void count_adapters(const graph *g, const torch_settings *s, const bool *
         const shape *x = graph_shape(g, t);
         if (!is_weight(graph_tensor(g, t)) || x->rank != 2) continue;
         if (!torch_is_target(s, graph_name(g, t), in_block[t])) continue;
-        count_one(s, &SHAPE(s->adapter_rank, x->dim[0]), c);
-        count_one(s, &SHAPE(s->adapter_rank, x->dim[1]), c);
+        count_one(s, &SHAPE(s->adapter_rank, x->dim[0]), true, c);
+        count_one(s, &SHAPE(s->adapter_rank, x->dim[1]), true, c);
     }
 }
 
@@ -157,7 +159,7 @@ static status count_trained(const graph *g, const torch_settings *s, trained *ou
     note_blocks(g, in_block);
     for (tensor_id t = 1; t < g->tensors.count; t++)
         if (is_weight(graph_tensor(g, t)) && is_trained(s, graph_tensor(g, t)))
-            count_one(s, graph_shape(g, t), &c);
+            count_one(s, graph_shape(g, t), in_block[t], &c);
     if (s->adapter_rank) count_adapters(g, s, in_block, &c);
     status result = s->adapter_rank && !(c.elements > 0) ? torch_no_target(g, s, in_block) : STATUS_OK;
     memory_free(in_block);
@@ -170,7 +172,7 @@ static uint64_t state_bytes(const trained *c) { return (uint64_t)c->state; }
 /* foreach: the square roots of all second moments at once, once or twice. One after the other: root and
  * denominator of the largest weight. Fused kernels and those of 8 bits need nothing. */
 static uint64_t update_bytes(const trained *c, const torch_settings *s) {
-    if (s->state_bits == 8 || s->update == TORCH_FUSED) return 0;
+    if (s->state_bits < 32 || s->update == TORCH_FUSED) return 0;
     if (s->optimizer == OPTIMIZER_SGD) return 0;
     if (s->optimizer == OPTIMIZER_ADAMW && s->update == TORCH_FOREACH)
         return (uint64_t)(c->elements * c->width * torch_foreach_copies(s));

@@ -20,6 +20,11 @@ typedef enum {
     TORCH_FUSED,
     TORCH_SINGLE
 } torch_update; /* how the optimizer goes over weights */
+/* Optimizers that keep less of the matrices of blocks, of a recorded step; other weights have what
+ * torch_settings.optimizer keeps. Muon: one moment (kellerjordan.github.io/posts/muon). GaLore
+ * (arXiv:2403.03507): moments of `state_rank` numbers for each of the longer side, and a projection; APOLLO
+ * (arXiv:2412.05270): the same without it, drawn anew from a seed. */
+typedef enum { TORCH_WHOLE_STATES, TORCH_MUON, TORCH_GALORE, TORCH_APOLLO } torch_matrices;
 typedef enum { TORCH_ALONE, TORCH_DDP, TORCH_ZERO1, TORCH_ZERO2, TORCH_ZERO3, TORCH_FSDP } torch_shard;
 
 /* What is kept with the host: the optimizer's state with f32 masters and gradients (DeepSpeed), weights too.
@@ -72,7 +77,11 @@ typedef struct {
     torch_host_keeps host_keeps;
     optimizer_kind optimizer;
     double momentum;    /* of SGD */
-    int64_t state_bits; /* of the optimizer's state: 32, or 8 in blocks of 256 */
+    int64_t state_bits; /* of the optimizer's state: 32, or 8 in blocks of 256, or 4 in blocks of 128 */
+    torch_matrices matrices;
+    int64_t state_rank; /* of GaLore and APOLLO */
+    bool in_backward;   /* of a recorded step: a weight is updated as soon as its gradient is there */
+    bool averages;      /* ... and an average of the weights is kept beside them */
     int64_t batch, context;
     int64_t adapter_rank; /* 0: all weights are trained */
     int64_t base_bits;    /* of the frozen weights beside adapters: 16, or 4 */

@@ -17,9 +17,38 @@ static double number_width(const torch_settings *s, double numbers, double width
     return s->state_bits == 4 ? 0.5 + 4.0 / 128 : 1 + 4.0 / 256;
 }
 
-double torch_state_of(const torch_settings *s, double rows, double columns, double width) {
-    double numbers = rows * (columns > 0 ? columns : 1);
-    if (s->optimizer == OPTIMIZER_ADAFACTOR) return 4 * (columns > 0 ? rows + columns : rows);
+static double numbers_of(const torch_weight *w) { return w->rows * (w->columns > 0 ? w->columns : 1); }
+
+static bool is_projected(const torch_settings *s, const torch_weight *w) {
+    return s->matrices != TORCH_WHOLE_STATES && w->in_block && w->columns > 1 && w->rows > 1;
+}
+
+/* A rank as large as the shorter side projects nothing. */
+static double projected(const torch_settings *s, const torch_weight *w) {
+    double numbers = numbers_of(w), rank = (double)s->state_rank;
+    double longer = w->rows > w->columns ? w->rows : w->columns, shorter = numbers / longer;
+    if (s->matrices == TORCH_MUON) return numbers * w->width;
+    if (rank > shorter) rank = shorter;
+    double moments = rank * longer;
+    return 2 * moments * number_width(s, moments, w->width) +
+           (s->matrices == TORCH_GALORE ? rank * shorter * w->width : 0);
+}
+
+double torch_state_of(const torch_settings *s, const torch_weight *w) {
+    double numbers = numbers_of(w);
+    if (is_projected(s, w)) return projected(s, w);
+    if (s->optimizer == OPTIMIZER_ADAFACTOR) return 4 * (w->columns > 0 ? w->rows + w->columns : w->rows);
     bool apart = s->masters && s->shard != TORCH_FSDP && !s->adapter_rank; /* DeepSpeed's masters */
-    return numbers * number_width(s, numbers, width) * torch_moments(s) + (apart ? 4 * numbers : 0);
+    return numbers * number_width(s, numbers, w->width) * torch_moments(s) + (apart ? 4 * numbers : 0);
+}
+
+/* Muon: the update, and in 16 bits what is made orthogonal, its successor and two squares of its shorter side
+ * (torch.optim.Muon). Others: the root and the quotient of two moments. */
+double torch_update_of(const torch_settings *s, const torch_weight *w) {
+    double numbers = numbers_of(w), longer = w->rows > w->columns ? w->rows : w->columns;
+    double shorter = longer > 0 ? numbers / longer : 0;
+    if (s->matrices == TORCH_MUON && is_projected(s, w))
+        return numbers * w->width + 2 * 2 * numbers + 2 * 2 * shorter * shorter;
+    if (s->state_bits < 32 || s->optimizer == OPTIMIZER_SGD || s->update == TORCH_FUSED) return 0;
+    return numbers * w->width * (s->update == TORCH_FOREACH && s->optimizer == OPTIMIZER_ADAMW ? 1 : 2);
 }
