@@ -93,7 +93,8 @@ typedef struct {
     recorded_edit *e;
     torch_types to;
     bool cuda, own_casts;
-    bool *writes_norm; /* by module: it makes a norm of several calls */
+    bool *writes_norm;  /* by module: it makes a norm of several calls ... */
+    bool *is_of_narrow; /* ... of what has 16 bits, in f32 */
     bool *attends;     /* by module: it has attention of several calls, which PyTorch does in f32 */
     uint32_t module;   /* that the last call of forward was in ... */
     bool weighed, over; /* ... in whose attention the softmax is done; or all of it */
@@ -120,10 +121,7 @@ static policy policy_of(const retyping *t, uint32_t call) {
         if (t->cuda ? IS_AMONG(e, call, widening) : IS_AMONG(e, call, widening_cpu)) return WIDENS;
         return t->own_casts && edit_is_call(e, call, "_log_softmax") ? WIDENS : PROMOTES;
     }
-    if (!t->own_casts) return PROMOTES;
-    if (edit_is_call(e, call, "_log_softmax")) return WIDENS;
-    if (!t->writes_norm[e->calls[call].module]) return PROMOTES;
-    return reads_parameter(e, call) ? LOWERS : WIDENS;
+    return t->own_casts && edit_is_call(e, call, "_log_softmax") ? WIDENS : PROMOTES;
 }
 
 /* ---- casts ---- */
@@ -173,7 +171,7 @@ static uint32_t copy_for(retyping *t, uint32_t call, uint32_t storage, const cha
     bool known = storage <= t->known, constant = t->to == TORCH_HALF && known && !t->varies[storage];
     uint32_t there = known ? t->copy[storage] : 0;
     uint32_t maker = there ? edit_at(e, there)->born : 0;
-    bool once = t->to == TORCH_HALF && there && e->calls[maker].module == e->calls[call].module;
+    bool once = there && t->writes_norm[e->calls[call].module] && e->calls[maker].module == e->calls[call].module;
     if (there && (weight || constant || once)) return there;
     uint32_t made = make_cast(e, e->calls[call].before, call, storage, kind);
     if (known) t->copy[storage] = made;
@@ -244,6 +242,46 @@ static void note_varying(retyping *t) {
     }
 }
 
+/* A norm that is written out widens what it reads, and comes back to its type: before it meets its weight, or
+ * at its end where it widened that too. */
+static void retype_norm(retyping *t, uint32_t call) {
+    recorded_edit *e = t->e;
+    bool *narrowed = &t->is_of_narrow[e->calls[call].module], weight = reads_parameter(e, call), other = false;
+    for (uint32_t k = 0; k < e->calls[call].reads; k++) {
+        uint32_t x = edit_reads(e, call)[k];
+        bool counted = is_counted(e, x) && edit_at(e, x)->role != RECORDING_PARAMETER;
+        other |= counted;
+        *narrowed |= counted && is_narrow(e, x);
+    }
+    if (!weight || !other || !*narrowed) {
+        cast_reads(t, call, wide);
+        retype_makes(e, call, wide);
+        return;
+    }
+    for (uint32_t k = 0; k < e->calls[call].reads; k++) {
+        uint32_t x = edit_reads(e, call)[k];
+        if (edit_at(e, x)->role == RECORDING_PARAMETER || !is_wide(e, x) || !is_counted(e, x)) continue;
+        uint32_t made = make_cast(e, e->calls[call].before, call, x, narrow);
+        note_cast(t, call, x, made);
+        edit_read_instead(e, call, x, made);
+    }
+    retype_makes(e, call, promoted(e, call));
+}
+
+static void cast_norms(retyping *t, uint32_t call) {
+    recorded_edit *e = t->e;
+    for (uint32_t k = 0; k < e->calls[call].reads && !e->failed; k++) {
+        uint32_t x = edit_reads(e, call)[k], born = edit_at(e, x)->born;
+        uint32_t module = born ? e->calls[born].module : 0;
+        bool comes_back = born && t->writes_norm[module] && t->is_of_narrow[module] && !reads_parameter(e, born);
+        if (!comes_back || module == e->calls[call].module || !is_wide(e, x) || !is_counted(e, x)) continue;
+        uint32_t made = x <= t->known && t->copy[x] ? t->copy[x] : make_cast(e, e->calls[call].before, call, x, narrow);
+        if (x <= t->known) t->copy[x] = made;
+        note_cast(t, call, x, made);
+        edit_read_instead(e, call, x, made);
+    }
+}
+
 /* _scaled_dot_product_attention_math: from its inputs to the product behind its softmax. */
 static void retype_attention(retyping *t, uint32_t call) {
     recorded_edit *e = t->e;
@@ -268,6 +306,11 @@ static void retype_forward(retyping *t, uint32_t call) {
     t->module = module;
     if (t->attends[module] && !t->over) {
         retype_attention(t, call);
+        return;
+    }
+    if (t->own_casts) cast_norms(t, call);
+    if (t->own_casts && t->writes_norm[module]) {
+        retype_norm(t, call);
         return;
     }
     policy p = policy_of(t, call);
@@ -394,15 +437,17 @@ void recorded_retype(recorded_edit *e, torch_types to, bool cuda, bool own_casts
                    .own_casts = own_casts,
                    .known = e->storage_count,
                    .writes_norm = memory_new((size_t)e->r->modules.count + 1, sizeof *t.writes_norm),
+                   .is_of_narrow = memory_new((size_t)e->r->modules.count + 1, sizeof *t.is_of_narrow),
                    .attends = memory_new((size_t)e->r->modules.count + 1, sizeof *t.attends),
                    .casts = memory_new(calls, sizeof *t.casts),
                    .copy = memory_new(storages, sizeof *t.copy),
                    .varies = memory_new(storages, sizeof *t.varies) };
-    if (t.writes_norm && t.attends && t.casts && t.copy && t.varies)
+    if (t.writes_norm && t.is_of_narrow && t.attends && t.casts && t.copy && t.varies)
         lower(&t);
     else
         e->failed = true;
     memory_free(t.writes_norm);
+    memory_free(t.is_of_narrow);
     memory_free(t.attends);
     memory_free(t.casts);
     memory_free(t.copy);
