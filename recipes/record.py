@@ -40,8 +40,9 @@ def called_by(name):
 class Recorder(TorchDispatchMode):
     """Of each call of the dispatcher what it makes; of each storage when it dies."""
 
-    def __init__(self, model):
+    def __init__(self, model, number=None):
         super().__init__()
+        self.number = number  # what code is told that looks at one
         self.storages, self.alive = [], {}  # storages: [dtype, shape, bytes, role, name]
         self.events = []  # 0: a call; n: it makes storage n; -n: storage n has died
         self.calls = []  # (name, phase, module, call of forward that it differentiates, operations)
@@ -99,6 +100,9 @@ class Recorder(TorchDispatchMode):
         with contextlib.suppress(DataDependentOutputException):
             return call(t)
         maker = self.maker.get(self.storage(t), "")
+        if self.number is not None and t.dtype != torch.bool:
+            self.assumed.add(f"a number is {self.number} in module '{self.modules[self.stack[-1]][0]}'")
+            return type(self.number)(self.number) if t.dtype.is_floating_point else int(self.number)
         if maker not in ("all", "any", "eq"):
             raise SystemExit(f"record.py: in module '{self.modules[self.stack[-1]][0]}' the code looks at a number that "
                              "only data tell; call record(..., fake=False) with a small model")
@@ -174,18 +178,64 @@ def as_on(device):
             tracing.is_fake_tensor = is_fake
 
 
+@contextlib.contextmanager
+def moving():
+    """model.to(...) of fake tensors, which PyTorch refuses where somebody looks at them: weights are made anew."""
+    apply = torch.nn.Module._apply
+
+    def applied(self, fn, recurse=True):
+        made = {}
+        for m in self.modules() if recurse else [self]:
+            for held in (m._parameters, m._buffers):
+                for key, t in held.items():
+                    if t is None:
+                        continue
+                    with torch.no_grad():
+                        new = made.setdefault(id(t), fn(t))
+                    if new is not t and isinstance(t, torch.nn.Parameter) and not isinstance(new, torch.nn.Parameter):
+                        new = made[id(t)] = torch.nn.Parameter(new, t.requires_grad and new.is_floating_point())
+                    held[key] = new
+        return self
+    torch.nn.Module._apply = applied
+    try:
+        yield
+    finally:
+        torch.nn.Module._apply = apply
+
+
+@contextlib.contextmanager
+def telling(say_phase):
+    """Of a loop that does more than forward: backward says so itself, and is the last one before the update."""
+    backward = torch.autograd.backward
+
+    def run_backward(*args, **kwargs):
+        say_phase(BACKWARD)
+        backward(*args, **kwargs)
+        say_phase(UPDATE)
+    torch.autograd.backward = run_backward
+    try:
+        yield
+    finally:
+        torch.autograd.backward = backward
+
+
 def one_step(model, optimizer, loss_of, batch, say_phase=lambda phase: None):
+    """loss_of may run backward itself, and then returns nothing; or the update too, and then returns False."""
     say_phase(FORWARD)
-    loss = loss_of(model, batch)
-    say_phase(BACKWARD)
-    loss.backward()
+    with telling(say_phase):
+        loss = loss_of(model, batch)
+    if torch.is_tensor(loss):
+        say_phase(BACKWARD)
+        loss.backward()
+    if loss is False:
+        return
     say_phase(UPDATE)
     optimizer.step()
     optimizer.zero_grad()
 
 
-def run(model, optimizer, loss_of, batch):
-    r = Recorder(model)
+def run(model, optimizer, loss_of, batch, number=None):
+    r = Recorder(model, number)
     names = {p: name for name, p in model.named_parameters()}
     for p, name in names.items():
         r.storage(p, PARAMETER, name)
@@ -198,6 +248,9 @@ def run(model, optimizer, loss_of, batch):
     for t in tree_leaves(batch):
         if isinstance(t, torch.Tensor):
             r.storage(t, INPUT)
+    for p, name in names.items():
+        if p.grad is not None:  # of the step before, where the loop lets it go later
+            r.storage(p.grad, HELD, name)
 
     def say_phase(phase):
         r.phase = phase
@@ -296,10 +349,10 @@ def write(out, what):  # whole or not at all
 
 
 def record(make_model, make_batch, loss_of, make_optimizer, batches=(1, 2, 3), lengths=(1024, 512),
-           autocast=None, device="cuda", fake=True, out="step.json"):
+           autocast=None, device="cuda", fake=True, number=None, out="step.json"):
     """Of make_batch(size, length) for each size with the first length, and for the last but one with the others: sizes
     and lengths that were not recorded are computed from these. device="cpu": as a CPU does it. fake=False: computed in
-    truth, for models whose code depends on data."""
+    truth, for models whose code depends on data. number=1.0: what code is told that looks at a number, as for a log."""
     programs, assumed = [], set()
     sizes = [(b, lengths[0]) for b in batches] + [(batches[-2:][0], n) for n in lengths[1:]]
     mode = FakeTensorMode(allow_non_fake_inputs=True) if fake else contextlib.nullcontext()
@@ -307,13 +360,13 @@ def record(make_model, make_batch, loss_of, make_optimizer, batches=(1, 2, 3), l
     def loss(model, batch):
         with torch.autocast("cpu", autocast) if autocast else contextlib.nullcontext():
             return loss_of(model, batch)
-    with mode, as_on(device):
+    with mode, as_on(device), moving() if fake else contextlib.nullcontext():
         with Recorder(torch.nn.Module()):
             model = make_model().train()
         optimizer = make_optimizer(model)
-        run(model, optimizer, loss, make_batch(*sizes[0]))  # which makes the optimizer's states
+        run(model, optimizer, loss, make_batch(*sizes[0]), number)  # which makes the optimizer's states
         for batch, length in sizes:
-            r = run(model, optimizer, loss, make_batch(batch, length))
+            r = run(model, optimizer, loss, make_batch(batch, length), number)
             assumed |= r.assumed
             same = next((p for p in programs if alike(p[0][2], r)), None)
             if same is None:

@@ -10,7 +10,7 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "recipes"), str(ROOT / "bench" / "estimate")]
+sys.path += [str(ROOT / "bench" / "estimate"), str(ROOT / "recipes")]
 import record as recipe  # noqa: E402
 import recorded  # noqa: E402
 

@@ -20,7 +20,7 @@ from torch._C._profiler import _EventType
 from torch.profiler import ProfilerActivity, profile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "recipes"))
+sys.path.append(str(ROOT / "recipes"))  # behind packages, of which some have the names of recipes
 import record as recipe  # noqa: E402
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
