@@ -18,7 +18,7 @@ words = Tokenizer(models.WordLevel({"</s>": 0}, "</s>"))  # stands for the model
 def make_model():
     global trainer
     model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
-    trainer = SFTTrainer(model, args, train_dataset=Dataset.from_dict({"input_ids": [[0, 0]]}), 
+    trainer = SFTTrainer(model, args, train_dataset=Dataset.from_dict({"input_ids": [[0, 0]]}),
                          processing_class=PreTrainedTokenizerFast(tokenizer_object=words, eos_token="</s>",
                                                                   pad_token="</s>"),
                          data_collator=lambda rows: rows)
