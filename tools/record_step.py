@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes tests/estimate/recorded/step_blocks.json, a recorded step of a small model, and
-prints the peaks of live bytes that
-PyTorch's profiler counts of the step itself on the CPU, which tests/estimate/test_recorded.c has. Needs torch."""
+"""Writes tests/estimate/recorded/step_blocks.json and step_autocast.json, recorded steps of a small model, and prints
+the peaks of live bytes that PyTorch's profiler counts of the first itself on the CPU, which
+tests/estimate/test_recorded.c has. Needs torch."""
 
 import pathlib
 import sys
@@ -56,11 +56,11 @@ class Case:
 
 
 def main():
-    out = ROOT / "tests" / "estimate" / "recorded" / "step_blocks.json"
     case = Case()
-    recipe.record(case.make_model, case.make_batch, case.loss_of,
-                  lambda m: torch.optim.AdamW(m.parameters(), foreach=True), batches=(2, 3), lengths=(64, 32),
-                  device="cpu", out=str(out))
+    for name, autocast in ("step_blocks.json", None), ("step_autocast.json", torch.bfloat16):
+        recipe.record(case.make_model, case.make_batch, case.loss_of,
+                      lambda m: torch.optim.AdamW(m.parameters(), foreach=True), batches=(2, 3), lengths=(64, 32),
+                      autocast=autocast, device="cpu", out=str(ROOT / "tests" / "estimate" / "recorded" / name))
     for size, length, again in ((2, 64, False), (5, 64, False), (2, 48, False), (7, 96, False),
                                 (2, 64, True), (6, 80, True)):
         print(size, length, again, recorded.measure(Case(again, length), size, None))

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Recipes of `snug estimate --recipe` beside the loops themselves, on the CPU: recorded_recipes.py SNUG [RECIPE ...]
 
-Each program that snug prints is run on a small Llama (of Lightning: a small module), its recording is asked, and the same
-functions run in truth under the profiler. Needs torch, transformers, peft, accelerate, lightning and trl; an oracle only."""
+Each program that snug prints is run on a small Llama, its recording is asked, and the same functions run in truth
+under the profiler. Needs torch, transformers, peft, accelerate, lightning and trl; an oracle only."""
 
 import json
 import pathlib

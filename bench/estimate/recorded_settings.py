@@ -39,6 +39,57 @@ def with_adapters(targets="all-linear", dropout=0.0, dora=False):
     return change
 
 
+class Several:  # optimizers as one
+    def __init__(self, *all):
+        self.all = all
+        self.state = {p: s for o in all for p, s in o.state.items()}
+
+    def step(self):
+        for o in self.all:
+            o.step()
+        self.state = {p: s for o in self.all for p, s in o.state.items()}
+
+    def zero_grad(self):
+        for o in self.all:
+            o.zero_grad()
+
+
+def muon(model):  # of the blocks' matrices
+    blocks = next(m for m in model.modules() if isinstance(m, torch.nn.ModuleList))
+    matrices = [p for p in blocks.parameters() if p.dim() == 2]
+    known = {id(p) for p in matrices}
+    return Several(torch.optim.Muon(matrices), torch.optim.AdamW([p for p in model.parameters() if id(p) not in known],
+                                                                 foreach=False))
+
+
+def in_backward(model):
+    each = {p: torch.optim.AdamW([p], foreach=True) for p in model.parameters()}
+
+    def update(p):
+        each[p].step()
+        each[p].zero_grad()
+    for p in each:
+        p.register_post_accumulate_grad_hook(update)
+
+    class Done(Several):
+        def step(self):
+            self.state = {p: s for o in self.all for p, s in o.state.items()}
+    return Done(*each.values())
+
+
+class Averaged(Several):
+    def __init__(self, model):
+        super().__init__(adamw(model))
+        self.model = model
+        average = torch.optim.swa_utils.get_ema_multi_avg_fn()
+        self.average = torch.optim.swa_utils.AveragedModel(model, multi_avg_fn=average)
+
+    def step(self):
+        super().step()
+        self.average.update_parameters(self.model)
+        self.state[None] = dict(enumerate(list(self.average.parameters()) + list(self.average.buffers())))
+
+
 def of_type(make, dtype):  # as from_config(dtype=...) makes it
     torch.set_default_dtype(dtype)
     try:
@@ -58,6 +109,14 @@ SETTINGS = {
     "LoRA, dropout": dict(said="--adapter-rank 8 --adapter-dropout 0.1", change=with_adapters(dropout=0.1)),
     "LoRA, autocast": dict(recorded_autocast=BF16, said="--adapter-rank 8", change=with_adapters(), autocast=BF16),
     "LoRA, half": dict(recorded=BF16, said="--adapter-rank 8", change=with_adapters(), dtype=BF16),
+    "Muon": dict(said="--optimizer-matrices muon --optimizer-kernels single", optimizer=muon),
+    "in backward": dict(said="--optimizer-in-backward", optimizer=in_backward),
+    "SGD, momentum": dict(said="--optimizer sgd --momentum 0.9",
+                          optimizer=lambda m: torch.optim.SGD(m.parameters(), momentum=0.9, foreach=True)),
+    "Adafactor": dict(said="--optimizer adafactor",
+                      optimizer=lambda m: torch.optim.Adafactor(m.parameters(), foreach=False)),
+    "average": dict(said="--average", optimizer=Averaged),
+    "LoRA, checkpointing": dict(said="--adapter-rank 8 --gradient-checkpointing", change=with_adapters(), again=True),
     "LoRA, batch of 5": dict(said="--adapter-rank 8", change=with_adapters(), size=5),
 }
 
@@ -65,7 +124,10 @@ SETTINGS = {
 def measure(case, setting, size):
     torch.manual_seed(1)
     dtype = setting.get("dtype", torch.float32)
-    model = setting.get("change", lambda m: m)(of_type(case.make_model, dtype).train())
+    model = of_type(case.make_model, dtype).train()
+    if setting.get("again"):
+        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    model = setting.get("change", lambda m: m)(model)
     optimizer = setting.get("optimizer", adamw)(model)
     batch = converted(case.make_batch(size, case.lengths[0]), dtype)
     autocast = setting.get("autocast")

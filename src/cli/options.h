@@ -67,8 +67,16 @@ typedef struct {
     bool checkpointing, reentrant, holds_output, keeps_gradients, strict;
     bool expandable, padded, compiled, benchmarks;
     int64_t shortest; /* tokens of a sample; 0: all have the context's */
-    enum { STEP_RECIPE_NONE, STEP_RECIPE_PLAIN, STEP_RECIPE_HF, STEP_RECIPE_LIGHTNING, STEP_RECIPE_TRAINER, STEP_RECIPE_SFT,
-           STEP_RECIPE_PEFT, STEP_RECIPE_ACCELERATE } recipe;
+    enum {
+        STEP_RECIPE_NONE,
+        STEP_RECIPE_PLAIN,
+        STEP_RECIPE_HF,
+        STEP_RECIPE_LIGHTNING,
+        STEP_RECIPE_TRAINER,
+        STEP_RECIPE_SFT,
+        STEP_RECIPE_PEFT,
+        STEP_RECIPE_ACCELERATE
+    } recipe;
     int64_t labels;                 /* of an encoder's classifier; 0: it has the head that fills gaps */
     vllm_quantization quantization; /* serving: */
     vllm_cache cache;

@@ -101,8 +101,8 @@ static status check_recorded_alone(const estimate_options *x) {
                        : x->averages    ? "--average"
                                         : NULL;
     if (!said) return STATUS_OK;
-    return status_set(STATUS_INVALID, "%s is of a recorded step; record one with the program that --recipe prints",
-                      said);
+    return status_set(STATUS_INVALID,
+                      "%s is of a recorded step; record one with the program that --recipe prints", said);
 }
 
 status estimate_settle(estimate_question *e, const options *o) {

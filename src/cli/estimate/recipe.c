@@ -12,9 +12,12 @@ static const char *text_of(const char *name) {
 
 status estimate_recipe(const options *o, cli_streams *streams) {
     static const char *const loops[] = {
-        [STEP_RECIPE_PLAIN] = "plain",         [STEP_RECIPE_HF] = "hf",
-        [STEP_RECIPE_LIGHTNING] = "lightning", [STEP_RECIPE_TRAINER] = "trainer",
-        [STEP_RECIPE_SFT] = "sft",             [STEP_RECIPE_PEFT] = "peft",
+        [STEP_RECIPE_PLAIN] = "plain",
+        [STEP_RECIPE_HF] = "hf",
+        [STEP_RECIPE_LIGHTNING] = "lightning",
+        [STEP_RECIPE_TRAINER] = "trainer",
+        [STEP_RECIPE_SFT] = "sft",
+        [STEP_RECIPE_PEFT] = "peft",
         [STEP_RECIPE_ACCELERATE] = "accelerate",
     };
     const char *loop = text_of(loops[o->estimate.recipe]), *recorder = text_of("record");

@@ -40,33 +40,33 @@ status estimate_settle_recorded(estimate_question *e) {
     int64_t micro = run->micro_batch ? run->micro_batch : run->batch;
     bool other = run->optimizer.kind != OPTIMIZER_ADAMW || x->state_bits < 32 || x->adapter_rank ||
                  x->matrices || x->in_backward;
-    e->settings.torch =
-        (torch_settings){ .version = x->torch,
-                          .transformers = x->framework == FRAMEWORK_HF,
-                          .cuda = !x->device || strcmp(x->device, "cpu") != 0,
-                          .types = x->types == TORCH_TYPES_UNSAID ? recorded_types_of(&e->recorded) : x->types,
-                          .adapter_rank = x->adapter_rank,
-                          .adapter_targets = x->adapter_targets,
-                          .adapter_dropout = x->adapter_dropout,
-                          .base_bits = x->base_bits,
-                          .plain_scales = x->scales == SCALES_PLAIN,
-                          .update = x->update == UPDATE_AUTO ? TORCH_FOREACH
-                                                             : (torch_update)(x->update - UPDATE_FOREACH),
-                          .update_by_rule = other || x->update != UPDATE_AUTO,
-                          .shard = x->shard,
-                          .optimizer = run->optimizer.kind,
-                          .momentum = run->optimizer.momentum,
-                          .state_bits = x->state_bits,
-                          .matrices = x->matrices,
-                          .state_rank = x->state_rank,
-                          .in_backward = x->in_backward,
-                          .averages = x->averages,
-                          .host_keeps = x->host_keeps,
-                          .batch = micro,
-                          .step = estimate_step_of(run, x->gpus),
-                          .context = run->context ? run->context : e->recorded.programs[0].lengths.of[0],
-                          .gpus = x->gpus,
-                          .checkpointing = x->checkpointing,
-                          .expandable = x->expandable };
+    e->settings.torch = (torch_settings){
+        .version = x->torch,
+        .transformers = x->framework == FRAMEWORK_HF,
+        .cuda = !x->device || strcmp(x->device, "cpu") != 0,
+        .types = x->types == TORCH_TYPES_UNSAID ? recorded_types_of(&e->recorded) : x->types,
+        .adapter_rank = x->adapter_rank,
+        .adapter_targets = x->adapter_targets,
+        .adapter_dropout = x->adapter_dropout,
+        .base_bits = x->base_bits,
+        .plain_scales = x->scales == SCALES_PLAIN,
+        .update = x->update == UPDATE_AUTO ? TORCH_FOREACH : (torch_update)(x->update - UPDATE_FOREACH),
+        .update_by_rule = other || x->update != UPDATE_AUTO,
+        .shard = x->shard,
+        .optimizer = run->optimizer.kind,
+        .momentum = run->optimizer.momentum,
+        .state_bits = x->state_bits,
+        .matrices = x->matrices,
+        .state_rank = x->state_rank,
+        .in_backward = x->in_backward,
+        .averages = x->averages,
+        .host_keeps = x->host_keeps,
+        .batch = micro,
+        .step = estimate_step_of(run, x->gpus),
+        .context = run->context ? run->context : e->recorded.programs[0].lengths.of[0],
+        .gpus = x->gpus,
+        .checkpointing = x->checkpointing,
+        .expandable = x->expandable
+    };
     return STATUS_OK;
 }

@@ -19,8 +19,9 @@ static status check(const framework_subject *q, const framework_settings *settin
     TRY(torch_check_shares(s));
     TRY(torch_check_bits(s));
     if (s->in_backward && torch_accumulation(s) > 1)
-        return status_set(STATUS_INVALID, "--optimizer-in-backward updates with each micro-batch, so none add "
-                                          "up; leave --micro-batch and --accumulate out");
+        return status_set(STATUS_INVALID,
+                          "--optimizer-in-backward updates with each micro-batch, so none add "
+                          "up; leave --micro-batch and --accumulate out");
     status result = recorded_sizes_find(q->recorded, s->batch, s->context, &sizes);
     recorded_sizes_close(&sizes);
     return result;

@@ -14,12 +14,13 @@ static const char wide[] = "float32", narrow[] = "bfloat16";
 typedef struct {
     recorded_edit *e;
     const torch_settings *s;
-    uint32_t *block_of; /* by module */
-    uint32_t *weight;   /* by module: its matrix; 0: it is not linear */
+    uint32_t *block_of;  /* by module */
+    uint32_t *weight;    /* by module: its matrix; 0: it is not linear */
     uint32_t *of_weight; /* by storage: the weight that it is, or is a copy of; 0: none */
-    uint32_t *trained;  /* by module: the first of its adapter's two weights, 0: none yet; made: their gradients */
+    uint32_t
+        *trained; /* by module: the first of its adapter's two weights, 0: none yet; made: their gradients */
     uint32_t *gradient;
-    uint32_t *node;     /* by call of forward: the first call that differentiates it */
+    uint32_t *node; /* by call of forward: the first call that differentiates it */
     uint32_t found, known;
     bool autocast;
 } adapting;
@@ -86,14 +87,15 @@ typedef struct {
     uint32_t call, module, x, y, node; /* node: the first call of the product's backward */
     uint32_t down, up;                 /* its weights as they are multiplied */
     double rows, in, out, rank;
-    const char *type, *own; /* of what it computes, and of its weights */
+    const char *type, *own;      /* of what it computes, and of its weights */
     uint32_t mask, read, hidden; /* made in forward: of dropout; what `down` multiplies; and its result */
     uint32_t first, second;      /* calls of forward: the products */
     uint32_t at;                 /* the last call that was put in */
 } adapter;
 
 static uint32_t made_of(adapting *a, const char *type, double rows, double columns) {
-    return edit_add(a->e, &(edit_new){ .role = RECORDING_MADE, .dtype = type, .rows = rows, .columns = columns });
+    return edit_add(a->e,
+                    &(edit_new){ .role = RECORDING_MADE, .dtype = type, .rows = rows, .columns = columns });
 }
 
 /* Puts a call behind the one before; the result is `makes`. */
@@ -133,7 +135,8 @@ static uint32_t drop(adapting *a, adapter *d, uint32_t x) {
     const char *type = edit_dtype(a->e, x);
     uint32_t made = made_of(a, type, d->rows, d->in);
     d->mask = made_of(a, a->s->cuda ? "bool" : type, d->rows, d->in);
-    return put(a, d, (edit_new_call){ "native_dropout.default", RECORDING_FORWARD, 0, 0, { x }, { made, d->mask } });
+    return put(
+        a, d, (edit_new_call){ "native_dropout.default", RECORDING_FORWARD, 0, 0, { x }, { made, d->mask } });
 }
 
 static void put_forward(adapting *a, adapter *d) {
@@ -161,7 +164,8 @@ static void put_forward(adapting *a, adapter *d) {
 }
 
 /* The gradient of a weight; a module that runs again adds to it. */
-static void put_gradient(adapting *a, adapter *d, uint32_t of, uint32_t left, uint32_t right, uint32_t which) {
+static void put_gradient(adapting *a, adapter *d, uint32_t of, uint32_t left, uint32_t right,
+                         uint32_t which) {
     recorded_edit *e = a->e;
     uint32_t *there = &a->gradient[2 * d->module + which], own = a->trained[d->module] + which;
     double rows = edit_dim(e, own, 0), columns = edit_dim(e, own, 1);
@@ -171,7 +175,8 @@ static void put_gradient(adapting *a, adapter *d, uint32_t of, uint32_t left, ui
     uint32_t made = casts ? made_of(a, d->type, rows, columns) : g;
     put(a, d, (edit_new_call){ "mm.default", RECORDING_BACKWARD, 0, of, { left, right }, { made } });
     if (casts) put(a, d, (edit_new_call){ "_to_copy.default", RECORDING_BACKWARD, 0, 0, { made }, { g } });
-    if (*there) put(a, d, (edit_new_call){ "add_.Tensor", RECORDING_BACKWARD, 0, 0, { *there, g }, { *there } });
+    if (*there)
+        put(a, d, (edit_new_call){ "add_.Tensor", RECORDING_BACKWARD, 0, 0, { *there, g }, { *there } });
     if (!*there) *there = g;
 }
 
@@ -184,7 +189,8 @@ static void look_at_node(const adapting *a, const adapter *d, uint32_t *g, uint3
         for (uint32_t k = 0; k < e->calls[call].reads; k++) {
             uint32_t r = edit_reads(e, call)[k], born = edit_at(e, r)->born;
             reads_weight |= weight_of(a, r) > 0;
-            bool backward = born && e->calls[born].phase == RECORDING_BACKWARD && e->calls[born].of != d->call;
+            bool backward =
+                born && e->calls[born].phase == RECORDING_BACKWARD && e->calls[born].of != d->call;
             if (backward && !*g) *g = r;
         }
         if (reads_weight && e->calls[call].makes == 1) *dx = edit_makes(e, call)[0], *dx_call = call;
@@ -206,14 +212,16 @@ static void add_up(adapting *a, adapter *d, uint32_t mine, uint32_t dx, uint32_t
         return;
     }
     uint32_t own = edit_divert(e, dx_call, dx, edit_dtype(e, dx));
-    for (uint32_t call = edit_next(e, dx_call); call && e->calls[call].of == d->call; call = edit_next(e, call))
+    for (uint32_t call = edit_next(e, dx_call); call && e->calls[call].of == d->call;
+         call = edit_next(e, call))
         edit_read_instead(e, call, dx, own);
     uint32_t maker = edit_at(e, mine)->born;
     for (uint32_t k = 0; k < e->calls[maker].makes; k++)
         if (edit_makes(e, maker)[k] == mine) edit_makes(e, maker)[k] = dx;
     edit_at(e, dx)->gone = false, edit_at(e, dx)->born = maker;
     edit_drop(e, mine);
-    edit_insert(e, dx_call, &(edit_new_call){ "add.Tensor", RECORDING_BACKWARD, d->module, 0, { dx, own }, { dx } });
+    edit_insert(e, dx_call,
+                &(edit_new_call){ "add.Tensor", RECORDING_BACKWARD, d->module, 0, { dx, own }, { dx } });
 }
 
 static void put_backward(adapting *a, adapter *d) {
@@ -230,10 +238,13 @@ static void put_backward(adapting *a, adapter *d) {
     }
     uint32_t scaled = made_of(a, d->type, d->rows, d->out), hidden = made_of(a, d->type, d->rows, d->rank);
     put(a, d, (edit_new_call){ "mul.Tensor", RECORDING_BACKWARD, 0, 0, { wider }, { scaled } });
-    put(a, d, (edit_new_call){ "mm.default", RECORDING_BACKWARD, 0, d->second, { scaled, d->up }, { hidden } });
+    put(a, d,
+        (edit_new_call){ "mm.default", RECORDING_BACKWARD, 0, d->second, { scaled, d->up }, { hidden } });
     put_gradient(a, d, d->second, scaled, d->hidden, 1);
     uint32_t x = made_of(a, d->type, d->rows, d->in);
-    if (dx) put(a, d, (edit_new_call){ "mm.default", RECORDING_BACKWARD, 0, d->first, { hidden, d->down }, { x } });
+    if (dx)
+        put(a, d,
+            (edit_new_call){ "mm.default", RECORDING_BACKWARD, 0, d->first, { hidden, d->down }, { x } });
     put_gradient(a, d, d->first, hidden, d->read, 0);
     if (!dx) return;
     x = cast(a, d, RECORDING_BACKWARD, x, d->own);
@@ -269,8 +280,12 @@ static void decode_for(adapting *a, uint32_t call, uint32_t w) {
         const char *type = edit_dtype(e, r);
         uint32_t made = made_of(a, type, edit_dim(e, w, 0), edit_dim(e, w, 1));
         edit_insert(e, e->calls[call].before,
-                    &(edit_new_call){ "dequantize.default", e->calls[call].phase, e->calls[call].module,
-                                      e->calls[call].of, { w }, { made } });
+                    &(edit_new_call){ "dequantize.default",
+                                      e->calls[call].phase,
+                                      e->calls[call].module,
+                                      e->calls[call].of,
+                                      { w },
+                                      { made } });
         edit_read_instead(e, call, r, made);
     }
 }
@@ -317,10 +332,11 @@ static status no_target(const adapting *a) {
         if (!names.data || !strstr(names.data, one)) text_add(&names, "%s", one);
     }
     int length = names.data ? (int)strlen(names.data) - 1 : 0;
-    status result = status_set(
-        STATUS_INVALID, "--adapter-rank: no product of a linear module that %s names; the blocks of %s have%.*s",
-        a->s->adapter_targets ? "--adapter-targets" : "the blocks", a->e->r->model, length ? length : 5,
-        length ? names.data : " none");
+    status result =
+        status_set(STATUS_INVALID,
+                   "--adapter-rank: no product of a linear module that %s names; the blocks of %s have%.*s",
+                   a->s->adapter_targets ? "--adapter-targets" : "the blocks", a->e->r->model,
+                   length ? length : 5, length ? names.data : " none");
     text_close(&names);
     return result;
 }

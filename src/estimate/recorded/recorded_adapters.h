@@ -2,7 +2,7 @@
  * gradients of weights, and what is kept for them alone, are not made. */
 #pragma once
 
-#include "estimate/recorded/recorded_edit.h"
+#include "estimate/recorded/edit.h"
 
 /* With --adapter-rank, --adapter-targets, --adapter-dropout and --base-bits of `s`. STATUS_INVALID where no
  * module is of those names, with the names there are. */

@@ -18,7 +18,7 @@ typedef struct {
     const torch_settings *s;
     const recording_program *p;
     allocator a;
-    uint32_t *block; /* by storage of the course: the allocator's */
+    uint32_t *block;        /* by storage of the course: the allocator's */
     bool *there, *in_block; /* in_block: of gradients, by storage; NULL: nobody asks */
     uint64_t now[TAPE_TERMS], live, peak, at_peak[TAPE_TERMS];
     recording_phase phase, peak_in;
@@ -246,8 +246,7 @@ static void tell(const player *y, torch_result *out) {
     out->held = y->s->cuda ? y->a.most : y->peak;
     bool several = torch_is_shared(y->s);
     out->live = within((double)y->peak, several ? several_low : live_low, several ? several_high : live_high);
-    out->reserved =
-        within((double)out->held, reserved_low, several ? several_reserved_high : reserved_high);
+    out->reserved = within((double)out->held, reserved_low, several ? several_reserved_high : reserved_high);
     if (out->reserved.low < out->live.low) out->reserved.low = out->live.low;
     out->operations = y->sizes->operations;
     out->calls = y->p->call_name.count;
@@ -279,8 +278,8 @@ static status open_player(player *y) {
 }
 
 /* Two steps: the optimizer's state comes with the first update, into what the allocator has left over. */
-static status play(const recording *r, const torch_settings *s, const recorded_sizes *sizes, const recorded_course *course,
-                   torch_result *out) {
+static status play(const recording *r, const torch_settings *s, const recorded_sizes *sizes,
+                   const recorded_course *course, torch_result *out) {
     player y = { .r = r,
                  .sizes = sizes,
                  .course = course,

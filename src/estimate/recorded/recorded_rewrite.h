@@ -1,12 +1,12 @@
 /* What settings make of a recorded step before it is played: another precision, adapters, several devices. */
 #pragma once
 
-#include "estimate/recorded/recorded_edit.h"
+#include "estimate/recorded/edit.h"
 
 /* Do these settings ask for another step than was recorded? */
 bool recorded_is_rewritten(const recording *r, const torch_settings *s);
 
-/* `sizes` are then of the program that is written to `out`, which edit_close_program closes in any case, and
- * after `sizes`. Without a wish nothing changes. */
+/* `sizes` are then of the program that is written to `out`, which edit_close_program closes in any
+ * case, and after `sizes`. Without a wish nothing changes. */
 status recorded_rewrite(const recording *r, const torch_settings *s, recorded_sizes *sizes,
                         recording_program *out);

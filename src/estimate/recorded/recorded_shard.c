@@ -15,8 +15,8 @@ typedef struct {
 typedef struct {
     recorded_edit *e;
     const torch_settings *s;
-    uint32_t *block_of; /* by module */
-    unit *units;        /* by block; 0: the root */
+    uint32_t *block_of;     /* by module */
+    unit *units;            /* by block; 0: the root */
     uint32_t blocks, known; /* known: storages that were there */
     double share;
     uint32_t sending; /* gradients on their way, which the next unit waits for */
@@ -62,9 +62,9 @@ static void note_bytes(sharing *h, const uint32_t *block) {
 /* Beside the model's own calls, so that blocks which are computed again do not gather again. */
 static uint32_t put(sharing *h, uint32_t behind, const char *name, recording_phase when, uint32_t read,
                     uint32_t made) {
-    return edit_insert(h->e, behind,
-                       &(edit_new_call){
-                           .name = name, .phase = when, .reads = { read ? read : made }, .makes = { made } });
+    return edit_insert(
+        h->e, behind,
+        &(edit_new_call){ .name = name, .phase = when, .reads = { read ? read : made }, .makes = { made } });
 }
 
 static uint32_t bytes_of(sharing *h, double bytes) {
@@ -149,10 +149,11 @@ static void reduce(sharing *h, uint32_t b, const uint32_t *block, double width) 
         part->name = whole.name, part->shape = whole.shape;
         edit_storage *old = edit_at(e, i);
         old->role = RECORDING_MADE, old->held = false, old->loose = true;
-        behind = edit_insert(e, behind, &(edit_new_call){ .name = "reduce_scatter",
-                                                          .phase = RECORDING_BACKWARD,
-                                                          .reads = { buffer, i },
-                                                          .makes = { share } });
+        behind = edit_insert(e, behind,
+                             &(edit_new_call){ .name = "reduce_scatter",
+                                               .phase = RECORDING_BACKWARD,
+                                               .reads = { buffer, i },
+                                               .makes = { share } });
     }
     u->last_backward = behind;
     h->sending = buffer;
@@ -197,7 +198,7 @@ static void share_out(sharing *h, const uint32_t *block) {
         gather_root(h);
         scale(h, RECORDING_PARAMETER, s->host_keeps == TORCH_KEEPS_ALL ? 0 : h->share * masters);
     }
-    if (s->shard >= TORCH_ZERO1) scale(h, RECORDING_STATE, h->share);
+    if (s->shard >= TORCH_ZERO1) scale(h, RECORDING_STATE, s->host_keeps ? 0 : h->share);
 }
 
 status recorded_share(recorded_edit *e, const torch_settings *s) {

@@ -4,7 +4,7 @@
  * whole from the start of forward to the end of backward. */
 #pragma once
 
-#include "estimate/recorded/recorded_edit.h"
+#include "estimate/recorded/edit.h"
 
 /* With shard, gpus, host_keeps and masters of `s`. STATUS_INVALID where there is nothing to share by. */
 status recorded_share(recorded_edit *e, const torch_settings *s);

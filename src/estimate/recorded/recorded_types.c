@@ -62,21 +62,57 @@ typedef enum { PROMOTES, LOWERS, WIDENS } policy;
 
 /* By ATen's autocast_mode.h: lower_precision_fp and fp32 of a GPU; of a CPU only what stands there too. Of
  * those with backward below autograd the names are the ones that are called there. */
-static const char *const lowering[] = {
-    "mm",          "addmm",  "bmm",       "baddbmm", "addbmm", "addmv",   "mv", "convolution",
-    "linear",      "matmul", "einsum",    "_scaled_dot_product_flash_attention_for_cpu",
-    "_scaled_dot_product_flash_attention", "_scaled_dot_product_efficient_attention",
-    "_scaled_dot_product_cudnn_attention"
-};
-static const char *const widening[] = {
-    "native_layer_norm", "native_group_norm", "_softmax",      "_log_softmax",  "exp",       "expm1",
-    "log",               "log10",             "log2",          "log1p",         "pow",       "rsqrt",
-    "reciprocal",        "prod",              "sum",           "cumsum",        "cumprod",   "softplus",
-    "cosh",              "sinh",              "tan",           "acos",          "asin",      "erfinv",
-    "norm",              "linalg_vector_norm", "dist",         "renorm",        "nll_loss_forward",
-    "nll_loss2d_forward", "mse_loss",         "l1_loss",       "smooth_l1_loss", "huber_loss",
-    "soft_margin_loss",  "binary_cross_entropy_with_logits"
-};
+static const char *const lowering[] = { "mm",
+                                        "addmm",
+                                        "bmm",
+                                        "baddbmm",
+                                        "addbmm",
+                                        "addmv",
+                                        "mv",
+                                        "convolution",
+                                        "linear",
+                                        "matmul",
+                                        "einsum",
+                                        "_scaled_dot_product_flash_attention_for_cpu",
+                                        "_scaled_dot_product_flash_attention",
+                                        "_scaled_dot_product_efficient_attention",
+                                        "_scaled_dot_product_cudnn_attention" };
+static const char *const widening[] = { "native_layer_norm",
+                                        "native_group_norm",
+                                        "_softmax",
+                                        "_log_softmax",
+                                        "exp",
+                                        "expm1",
+                                        "log",
+                                        "log10",
+                                        "log2",
+                                        "log1p",
+                                        "pow",
+                                        "rsqrt",
+                                        "reciprocal",
+                                        "prod",
+                                        "sum",
+                                        "cumsum",
+                                        "cumprod",
+                                        "softplus",
+                                        "cosh",
+                                        "sinh",
+                                        "tan",
+                                        "acos",
+                                        "asin",
+                                        "erfinv",
+                                        "norm",
+                                        "linalg_vector_norm",
+                                        "dist",
+                                        "renorm",
+                                        "nll_loss_forward",
+                                        "nll_loss2d_forward",
+                                        "mse_loss",
+                                        "l1_loss",
+                                        "smooth_l1_loss",
+                                        "huber_loss",
+                                        "soft_margin_loss",
+                                        "binary_cross_entropy_with_logits" };
 static const char *const widening_cpu[] = { "prod",    "nll_loss_forward", "nll_loss2d_forward", "mse_loss",
                                             "l1_loss", "smooth_l1_loss",   "huber_loss" };
 
@@ -95,16 +131,16 @@ typedef struct {
     bool cuda, own_casts;
     bool *writes_norm;  /* by module: it makes a norm of several calls ... */
     bool *is_of_narrow; /* ... of what has 16 bits, in f32 */
-    bool *attends;     /* by module: it has attention of several calls, which PyTorch does in f32 */
-    uint32_t module;   /* that the last call of forward was in ... */
+    bool *attends;      /* by module: it has attention of several calls, which PyTorch does in f32 */
+    uint32_t module;    /* that the last call of forward was in ... */
     bool weighed, over; /* ... in whose attention the softmax is done; or all of it */
-    uint32_t *casts;   /* by call: the first of its casts; 0: none */
+    uint32_t *casts;    /* by call: the first of its casts; 0: none */
     struct cast {
         uint32_t of, made, next;
-    } *cast; /* from 1 */
+    } * cast;                              /* from 1 */
     uint32_t cast_count, cast_room, known; /* known: storages that were there */
-    uint32_t *copy; /* by storage: a copy that serves all calls of forward */
-    bool *varies;   /* by storage: it depends on a weight */
+    uint32_t *copy;                        /* by storage: a copy that serves all calls of forward */
+    bool *varies;                          /* by storage: it depends on a weight */
 } retyping;
 
 static bool reads_parameter(const recorded_edit *e, uint32_t call) {
@@ -171,7 +207,8 @@ static uint32_t copy_for(retyping *t, uint32_t call, uint32_t storage, const cha
     bool known = storage <= t->known, constant = t->to == TORCH_HALF && known && !t->varies[storage];
     uint32_t there = known ? t->copy[storage] : 0;
     uint32_t maker = there ? edit_at(e, there)->born : 0;
-    bool once = there && t->writes_norm[e->calls[call].module] && e->calls[maker].module == e->calls[call].module;
+    bool once =
+        there && t->writes_norm[e->calls[call].module] && e->calls[maker].module == e->calls[call].module;
     if (there && (weight || constant || once)) return there;
     uint32_t made = make_cast(e, e->calls[call].before, call, storage, kind);
     if (known) t->copy[storage] = made;
@@ -207,7 +244,8 @@ static const char *promoted(const recorded_edit *e, uint32_t call) {
 
 /* Sums of attention, which it makes beside its result, are f32. */
 static void retype_makes(recorded_edit *e, uint32_t call, const char *kind) {
-    bool statistics = strstr(edit_call_name(e, call), "dot_product") && e->calls[call].phase == RECORDING_FORWARD;
+    bool statistics =
+        strstr(edit_call_name(e, call), "dot_product") && e->calls[call].phase == RECORDING_FORWARD;
     for (uint32_t k = 0; kind && k < e->calls[call].makes; k++) {
         uint32_t y = edit_makes(e, call)[k];
         if (edit_at(e, y)->born == call && is_counted(e, y) && strcmp(edit_dtype(e, y), kind) != 0)
@@ -246,7 +284,8 @@ static void note_varying(retyping *t) {
  * at its end where it widened that too. */
 static void retype_norm(retyping *t, uint32_t call) {
     recorded_edit *e = t->e;
-    bool *narrowed = &t->is_of_narrow[e->calls[call].module], weight = reads_parameter(e, call), other = false;
+    bool *narrowed = &t->is_of_narrow[e->calls[call].module], weight = reads_parameter(e, call),
+         other = false;
     for (uint32_t k = 0; k < e->calls[call].reads; k++) {
         uint32_t x = edit_reads(e, call)[k];
         bool counted = is_counted(e, x) && edit_at(e, x)->role != RECORDING_PARAMETER;
@@ -273,9 +312,11 @@ static void cast_norms(retyping *t, uint32_t call) {
     for (uint32_t k = 0; k < e->calls[call].reads && !e->failed; k++) {
         uint32_t x = edit_reads(e, call)[k], born = edit_at(e, x)->born;
         uint32_t module = born ? e->calls[born].module : 0;
-        bool comes_back = born && t->writes_norm[module] && t->is_of_narrow[module] && !reads_parameter(e, born);
+        bool comes_back =
+            born && t->writes_norm[module] && t->is_of_narrow[module] && !reads_parameter(e, born);
         if (!comes_back || module == e->calls[call].module || !is_wide(e, x) || !is_counted(e, x)) continue;
-        uint32_t made = x <= t->known && t->copy[x] ? t->copy[x] : make_cast(e, e->calls[call].before, call, x, narrow);
+        uint32_t made =
+            x <= t->known && t->copy[x] ? t->copy[x] : make_cast(e, e->calls[call].before, call, x, narrow);
         if (x <= t->known) t->copy[x] = made;
         note_cast(t, call, x, made);
         edit_read_instead(e, call, x, made);
@@ -291,11 +332,12 @@ static void retype_attention(retyping *t, uint32_t call) {
     if (!t->weighed || !edit_is_call(e, call, "bmm")) return;
     uint32_t y = edit_makes(e, call)[0], made = edit_divert(e, call, y, wide);
     edit_retype(e, y, narrow);
-    edit_insert(e, call, &(edit_new_call){ .name = "_to_copy.default",
-                                           .phase = RECORDING_FORWARD,
-                                           .module = t->module,
-                                           .reads = { made },
-                                           .makes = { y } });
+    edit_insert(e, call,
+                &(edit_new_call){ .name = "_to_copy.default",
+                                  .phase = RECORDING_FORWARD,
+                                  .module = t->module,
+                                  .reads = { made },
+                                  .makes = { y } });
     t->over = true;
 }
 
@@ -375,11 +417,12 @@ static void cast_results(retyping *t, uint32_t call, uint32_t of) {
         if (!type || is_narrow(e, y) == (type == narrow)) continue;
         uint32_t made = edit_divert(e, call, y, is_narrow(e, y) ? narrow : wide);
         edit_retype(e, y, type);
-        edit_insert(e, call, &(edit_new_call){ .name = "_to_copy.default",
-                                               .phase = RECORDING_BACKWARD,
-                                               .module = e->calls[call].module,
-                                               .reads = { made },
-                                               .makes = { y } });
+        edit_insert(e, call,
+                    &(edit_new_call){ .name = "_to_copy.default",
+                                      .phase = RECORDING_BACKWARD,
+                                      .module = e->calls[call].module,
+                                      .reads = { made },
+                                      .makes = { y } });
     }
 }
 

@@ -7,7 +7,7 @@
  * the loss. */
 #pragma once
 
-#include "estimate/recorded/recorded_edit.h"
+#include "estimate/recorded/edit.h"
 
 /* How the step was recorded. */
 torch_types recorded_types_of(const recording *r);

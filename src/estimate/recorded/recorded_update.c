@@ -25,8 +25,8 @@ static void update_at_once(recorded_edit *e, const torch_settings *s, uint32_t g
     double last = edit_dim(e, gradient, 1) > 1 ? edit_dim(e, gradient, -1) : 0,
            numbers = edit_numbers(e, gradient);
     torch_weight w = { last > 0 ? numbers / last : numbers, last, edit_width(edit_dtype(e, gradient)), true };
-    uint32_t room = edit_add(
-        e, &(edit_new){ .role = RECORDING_MADE, .dtype = "uint8", .rows = torch_update_of(s, &w) });
+    uint32_t room =
+        edit_add(e, &(edit_new){ .role = RECORDING_MADE, .dtype = "uint8", .rows = torch_update_of(s, &w) });
     edit_insert(e, behind,
                 &(edit_new_call){ .name = "update",
                                   .phase = RECORDING_BACKWARD,

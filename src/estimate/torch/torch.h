@@ -12,7 +12,7 @@
 #include "estimate/torch/tape.h"
 #include "models/model.h"
 
-/* HALF: weights of 16 bits as well. UNSAID: an option's, AUTOCAST, or of a recorded step as it was recorded. */
+/* HALF: weights of 16 bits as well. UNSAID: an option's: AUTOCAST, or what a step was recorded in. */
 typedef enum { TORCH_TYPES_UNSAID = -1, TORCH_F32, TORCH_AUTOCAST, TORCH_HALF } torch_types;
 typedef enum { TORCH_FLASH, TORCH_EAGER } torch_attention;
 typedef enum {
@@ -71,7 +71,7 @@ typedef struct {
     torch_types types;
     torch_attention attention;
     torch_update update;
-    bool update_by_rule; /* of a recorded step: not as it was recorded, but as the settings say */
+    bool update_by_rule;    /* of a recorded step: not as it was recorded, but as the settings say */
     bool narrow_throughout; /* of one in 16 bits by rule: nothing in it casts to f32 */
     torch_shard shard;
     torch_host_keeps host_keeps;

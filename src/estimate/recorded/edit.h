@@ -12,13 +12,13 @@
 enum { EDIT_NEVER = UINT32_MAX };
 
 typedef struct {
-    uint32_t born, died; /* the call that makes it, 0: there before; the call behind which it dies, or never */
+    uint32_t born, died;         /* the call that makes it, 0: there before; the call behind which it dies */
     uint32_t dtype, name, shape; /* of the program's tables */
     recording_role role;
     uint64_t bytes;
-    bool gone;  /* nobody makes it any more */
-    bool held;  /* something holds it beyond the call of backward that reads it last */
-    bool loose; /* other calls read it than were recorded, so its end is to be found again */
+    bool gone;     /* nobody makes it any more */
+    bool held;     /* something holds it beyond the call of backward that reads it last */
+    bool loose;    /* other calls read it than were recorded, so its end is to be found again */
     bool outlasts; /* loose, and stays to the end of forward at least */
 } edit_storage;
 
@@ -54,9 +54,11 @@ void edit_close_program(recording_program *p); /* fine on a zeroed one */
 
 /* ---- storages ---- */
 
-static inline edit_storage *edit_at(const recorded_edit *e, uint32_t storage) { return e->storages + storage; }
-/* Rows and columns; `columns` 0: a vector. It is born when a call makes it, and its end is found by its
- * readers, unless it is never to die. */
+static inline edit_storage *edit_at(const recorded_edit *e, uint32_t storage) {
+    return e->storages + storage;
+}
+/* `columns` 0: a vector. It is born when a call makes it, and its readers say when it dies, unless it stays.
+ */
 typedef struct {
     recording_role role;
     const char *dtype; /* "float32", "bfloat16", "uint8" */
@@ -93,7 +95,7 @@ static inline uint32_t *edit_reads(const recorded_edit *e, uint32_t call) {
 static inline uint32_t *edit_makes(const recorded_edit *e, uint32_t call) {
     return e->operands + e->calls[call].first + e->calls[call].reads;
 }
-const char *edit_call_name(const recorded_edit *e, uint32_t call); /* "mm.default" */
+const char *edit_call_name(const recorded_edit *e, uint32_t call);          /* "mm.default" */
 bool edit_is_call(const recorded_edit *e, uint32_t call, const char *name); /* "mm": of any overload */
 
 enum { EDIT_OPERANDS = 4 };

@@ -1,4 +1,4 @@
-#include "estimate/recorded/recorded_edit.h"
+#include "estimate/recorded/edit.h"
 
 #include <string.h>
 
@@ -186,7 +186,8 @@ void edit_close(recorded_edit *e) {
 /* ---- storages ---- */
 
 uint32_t edit_add(recorded_edit *e, const edit_new *what) {
-    if (!grow(e, (void **)&e->storages, &e->storage_room, e->storage_count + 2, sizeof *e->storages)) return 0;
+    if (!grow(e, (void **)&e->storages, &e->storage_room, e->storage_count + 2, sizeof *e->storages))
+        return 0;
     double numbers = what->rows * (what->columns > 0 ? what->columns : 1);
     e->storages[++e->storage_count] =
         (edit_storage){ .died = EDIT_NEVER,
@@ -483,10 +484,10 @@ status edit_write(recorded_edit *e, recording_program *out, uint64_t **bytes) {
 }
 
 void edit_close_program(recording_program *p) {
-    recording_column *const all[] = { &p->role,     &p->dtype,       &p->name,       &p->shape[0],
-                                      &p->bytes[0], &p->call_name,   &p->phase,      &p->module,
-                                      &p->of,       &p->operations[0], &p->reads,    &p->makes,
-                                      &p->operands, &p->events,      &p->shape_ranks, &p->shape_dims,
+    recording_column *const all[] = { &p->role,     &p->dtype,         &p->name,        &p->shape[0],
+                                      &p->bytes[0], &p->call_name,     &p->phase,       &p->module,
+                                      &p->of,       &p->operations[0], &p->reads,       &p->makes,
+                                      &p->operands, &p->events,        &p->shape_ranks, &p->shape_dims,
                                       &p->shape_at };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) memory_free(all[i]->of);
     memory_free(p->strings.of);

@@ -1,0 +1,242 @@
+/* Settings that a recorded step was not recorded with, beside recordings that have them. What steps which
+ * really have them take is compared by bench/estimate/recorded_settings.py. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "base/memory.h"
+#include "estimate/recorded/edit.h"
+#include "estimate/recorded/recorded_play.h"
+#include "estimate/recorded/recorded_rewrite.h"
+#include "estimate/recorded/recorded_types.h"
+#include "estimate/torch/torch_state.h"
+
+#define GOLDEN SNUG_ROOT "/tests/estimate/recorded/step_blocks.json"
+#define AUTOCAST SNUG_ROOT "/tests/estimate/recorded/step_autocast.json"
+
+static recording golden;
+
+static int open_golden(void **state) {
+    (void)state;
+    return recording_read(GOLDEN, &golden) == STATUS_OK ? 0 : -1;
+}
+static int close_golden(void **state) {
+    (void)state;
+    recording_close(&golden);
+    return 0;
+}
+
+static torch_settings plain(void) {
+    return (torch_settings){ .batch = 2,
+                             .step = 2,
+                             .context = 64,
+                             .gpus = 1,
+                             .state_bits = 32,
+                             .state_rank = 4,
+                             .base_bits = 16,
+                             .types = TORCH_F32 };
+}
+
+static torch_result played(const recording *r, const torch_settings *s) {
+    torch_result out;
+    assert_int_equal(recorded_play(r, s, &out), STATUS_OK);
+    return out;
+}
+
+static uint64_t peak_of(const recording *r, const torch_settings *s) { return played(r, s).live.likely; }
+
+/* ---- rewriting ---- */
+
+/* What is opened and written without a wish is the step that was recorded. */
+static void a_step_without_a_wish_stays(void **state) {
+    recorded_sizes sizes;
+    recorded_edit e;
+    recording_program out;
+    uint64_t *bytes;
+    (void)state;
+    assert_int_equal(recorded_sizes_find(&golden, 2, 64, &sizes), STATUS_OK);
+    assert_int_equal(edit_open(&e, &golden, &sizes), STATUS_OK);
+    assert_int_equal(edit_write(&e, &out, &bytes), STATUS_OK);
+    edit_close(&e);
+    const recording_program *p = sizes.program;
+    assert_int_equal(out.events.count, p->events.count);
+    for (uint32_t i = 0, alive = 0; i < out.events.count; i++) { /* within a call in another order */
+        assert_int_equal(out.events.of[i] == 0, p->events.of[i] == 0);
+        alive += out.events.of[i] > 0;
+        assert_true(alive <= recording_storages(p));
+    }
+    assert_int_equal(out.operands.count, p->operands.count);
+    assert_memory_equal(out.operands.of, p->operands.of, p->operands.count * sizeof *p->operands.of);
+    assert_memory_equal(bytes, sizes.bytes, (recording_storages(p) + 1) * sizeof *bytes);
+    edit_close_program(&out);
+    sizes.program = NULL;
+    recorded_sizes_close(&sizes);
+    memory_free(bytes);
+}
+
+/* ---- precision ---- */
+
+/* Casts that do nothing are none: from autocast to f32 it is the step that was recorded in f32. */
+static void without_casts_it_is_the_other_recording(void **state) {
+    recording r;
+    torch_settings s = plain();
+    (void)state;
+    assert_int_equal(recording_read(AUTOCAST, &r), STATUS_OK);
+    assert_int_equal(recorded_types_of(&r), TORCH_AUTOCAST);
+    assert_int_equal(recorded_types_of(&golden), TORCH_F32);
+    assert_int_equal(peak_of(&r, &s), peak_of(&golden, &s));
+    recording_close(&r);
+}
+
+/* And by autocast's lists the step of f32 becomes the one that was recorded with it. */
+static void with_casts_it_is_the_other_recording(void **state) {
+    recording r;
+    torch_settings s = plain();
+    (void)state;
+    s.types = TORCH_AUTOCAST;
+    assert_int_equal(recording_read(AUTOCAST, &r), STATUS_OK);
+    assert_int_equal(peak_of(&r, &s), peak_of(&golden, &s));
+    assert_int_equal(peak_of(&r, &s), 754868);
+    recording_close(&r);
+}
+
+static void what_a_model_casts_itself_widens_the_interval(void **state) {
+    torch_settings s = plain();
+    (void)state;
+    s.types = TORCH_HALF;
+    torch_result out = played(&golden, &s);
+    s.narrow_throughout = true;
+    torch_result narrow = played(&golden, &s);
+    assert_true(out.live.likely > narrow.live.likely);
+    assert_true(out.live.low <= narrow.live.low);
+    assert_int_equal(out.state, out.trained * 4 + 21 * 4); /* two moments of 16 bits, and counters */
+}
+
+/* ---- adapters ---- */
+
+static void adapters_freeze_all_else(void **state) {
+    torch_settings s = plain();
+    (void)state;
+    s.adapter_rank = 4, s.update_by_rule = true;
+    torch_result out = played(&golden, &s);
+    /* 3 blocks, each with 32 -> 128 and 128 -> 32 */
+    uint64_t trained = 3 * 2 * 4 * (32 + 128);
+    assert_int_equal(out.trained, trained);
+    assert_int_equal(out.state, 8 * trained);
+    assert_int_equal(out.parameters, 28498 + trained);
+    assert_int_equal(out.live.likely, 736080); /* a recording of PEFT's has 12 counters more, of 4 bytes */
+    s.adapter_targets = "up";
+    assert_int_equal(played(&golden, &s).trained, trained / 2);
+}
+
+static void adapters_have_a_module(void **state) {
+    torch_settings s = plain();
+    torch_result out;
+    (void)state;
+    s.adapter_rank = 4, s.adapter_targets = "q_proj";
+    assert_int_equal(recorded_play(&golden, &s, &out), STATUS_INVALID);
+    assert_non_null(strstr(status_message(), "the blocks of Model have up, down"));
+}
+
+/* A half byte and its scales; the weights are there whole for one product after the other. */
+static void coded_weights_are_fewer_bytes(void **state) {
+    torch_settings s = plain();
+    (void)state;
+    s.adapter_rank = 4, s.update_by_rule = true;
+    torch_result whole = played(&golden, &s);
+    s.base_bits = 4;
+    torch_result coded = played(&golden, &s);
+    assert_int_equal(coded.parameters, whole.parameters);
+    uint64_t matrices = 6 * 4096, codes = 6 * (uint64_t)(4096 * (0.5 + 1.0 / 64 + 4.0 / (64 * 256)));
+    assert_int_equal(whole.by_term[TAPE_WEIGHTS] - coded.by_term[TAPE_WEIGHTS], 4 * matrices - codes);
+}
+
+/* ---- several devices ---- */
+
+static void buckets_are_gradients_again(void **state) {
+    torch_settings s = plain();
+    (void)state;
+    torch_result alone = played(&golden, &s);
+    s.gpus = 2, s.step = 4, s.shard = TORCH_DDP;
+    assert_int_equal(peak_of(&golden, &s) - alone.live.likely, 4 * alone.trained);
+}
+
+/* A rank of two, and the whole of a block and of the next one. */
+static void shares_are_halves(void **state) {
+    torch_settings s = plain();
+    (void)state;
+    torch_result alone = played(&golden, &s);
+    s.gpus = 2, s.step = 4, s.shard = TORCH_FSDP;
+    torch_result shared = played(&golden, &s);
+    assert_true(2 * shared.by_term[TAPE_WEIGHTS] <= alone.by_term[TAPE_WEIGHTS] + 2 * 22);
+    assert_true(shared.live.likely < alone.live.likely);
+    s.host_keeps = TORCH_KEEPS_ALL;
+    torch_result hosted = played(&golden, &s);
+    assert_int_equal(hosted.by_term[TAPE_WEIGHTS], 0);
+    assert_int_equal(hosted.by_term[TAPE_OPTIMIZER], 0);
+    assert_true(hosted.live.likely < shared.live.likely);
+}
+
+/* ---- optimizers ---- */
+
+static void gradients_that_go_at_once_are_never_all_there(void **state) {
+    torch_settings s = plain();
+    (void)state;
+    s.context = 8; /* so that weights are most of it */
+    torch_result all = played(&golden, &s);
+    s.in_backward = s.update_by_rule = true;
+    torch_result one = played(&golden, &s);
+    assert_true(one.live.likely < all.live.likely);
+    assert_int_equal(one.state, 8 * all.trained);
+}
+
+static void averages_are_weights_again(void **state) {
+    torch_settings s = plain();
+    (void)state;
+    torch_result without = played(&golden, &s);
+    s.averages = true;
+    torch_result with = played(&golden, &s);
+    assert_int_equal(with.live.likely - without.live.likely, 4 * without.parameters);
+    assert_int_equal(with.parameters, without.parameters);
+}
+
+static void states_go_by_shape(void **state) {
+    torch_settings s = plain();
+    torch_weight w = { .rows = 128, .columns = 64, .width = 4, .in_block = true };
+    (void)state;
+    assert_true(torch_state_of(&s, &w) == 8 * 128 * 64);
+    s.matrices = TORCH_MUON;
+    assert_true(torch_state_of(&s, &w) == 4 * 128 * 64);
+    s.matrices = TORCH_APOLLO;
+    assert_true(torch_state_of(&s, &w) == 2 * 4 * 4 * 128);
+    s.matrices = TORCH_GALORE;
+    assert_true(torch_state_of(&s, &w) == 2 * 4 * 4 * 128 + 4 * 4 * 64);
+    w.in_block = false;
+    assert_true(torch_state_of(&s, &w) == 8 * 128 * 64);
+    s.state_bits = 4;
+    assert_true(torch_state_of(&s, &w) == 2 * 128 * 64 * (0.5 + 4.0 / 128));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_step_without_a_wish_stays),
+        cmocka_unit_test(without_casts_it_is_the_other_recording),
+        cmocka_unit_test(with_casts_it_is_the_other_recording),
+        cmocka_unit_test(what_a_model_casts_itself_widens_the_interval),
+        cmocka_unit_test(adapters_freeze_all_else),
+        cmocka_unit_test(adapters_have_a_module),
+        cmocka_unit_test(coded_weights_are_fewer_bytes),
+        cmocka_unit_test(buckets_are_gradients_again),
+        cmocka_unit_test(shares_are_halves),
+        cmocka_unit_test(gradients_that_go_at_once_are_never_all_there),
+        cmocka_unit_test(averages_are_weights_again),
+        cmocka_unit_test(states_go_by_shape),
+    };
+    return cmocka_run_group_tests(tests, open_golden, close_golden);
+}
