@@ -6,8 +6,11 @@
 #include "estimate/framework.h"
 #include "estimate/recorded/recorded_course.h"
 #include "estimate/recorded/recorded_play.h"
+#include "estimate/recorded/recorded_types.h"
 #include "estimate/torch/torch_check.h"
+#include "estimate/torch/torch_host.h"
 #include "estimate/torch/torch_process.h"
+#include "estimate/torch/torch_state.h"
 #include "estimate/torch/torch_versions.h"
 
 /* ---- asking ---- */
@@ -47,6 +50,26 @@ static void place(const framework_subject *q, const interval *reserved, framewor
     framework_place(&less, r, reserved);
 }
 
+/* Of each process, in the host's memory. */
+static void add_kept(const torch_settings *s, const torch_result *t, framework_result *r) {
+    double width = s->types == TORCH_HALF ? 2 : 4, masters = s->types == TORCH_F32 ? 0 : 4;
+    torch_host h;
+    torch_host_find(&(torch_host_of){ .s = s,
+                                      .weights = (double)t->parameters * width,
+                                      .narrow = (double)t->parameters * 2,
+                                      .state = (double)t->trained * (4 * torch_moments(s) + masters),
+                                      .gradients = (double)t->trained * width },
+                    &h);
+    framework_add_fact(r, &(framework_fact){ .key = "host_kept_bytes",
+                                             .label = "kept there, of each process",
+                                             .unit = FRAMEWORK_BYTES,
+                                             .layer = FRAMEWORK_DEVICE,
+                                             .low = (double)h.kept.low,
+                                             .likely = (double)h.kept.likely,
+                                             .high = (double)h.kept.high });
+    r->under[r->fact_count - 1] = "Host memory, resident";
+}
+
 static status estimate(const framework_subject *q, const framework_settings *s, framework_result *r) {
     const hardware *h = q->hardware;
     torch_result t;
@@ -62,6 +85,7 @@ static status estimate(const framework_subject *q, const framework_settings *s, 
     r->peak_in = t.peak_in;
     r->parameters = t.parameters, r->trained = t.trained;
     if (!h->memory) r->last_layer = with.cuda ? FRAMEWORK_RESERVED : FRAMEWORK_LIVE;
+    if (with.host_keeps) add_kept(&with, &t, r);
     place(q, &t.reserved, r);
     return STATUS_OK;
 }
@@ -84,6 +108,31 @@ static void describe_runs(const recording *r, const torch_settings *s, text *out
     recorded_sizes_close(&sizes);
 }
 
+/* What the recording does not have, and is played by rules. */
+static void describe_rules(const recording *x, const torch_settings *s, text *out) {
+    static const char *const types[] = { "f32", "autocast to 16 bits", "16 bits" };
+    static const char *const shards[] = { "", "ddp", "zero1", "zero2", "zero3", "fsdp" };
+    torch_types recorded = recorded_types_of(x);
+    if (s->types != recorded)
+        text_add(out, "it was recorded in %s; %s are played by rule\n", types[recorded], types[s->types]);
+    if (s->types != recorded && s->types != TORCH_F32)
+        text_add(out,
+                 "what the model's own code casts is not to be seen in such a recording: norms that are "
+                 "written out and the logits are taken to be f32, and the interval reaches to a step that "
+                 "casts nothing\n");
+    if (s->adapter_rank)
+        text_add(out, "adapters of rank %lld stand beside products as PEFT has them; all else is frozen%s\n",
+                 (long long)s->adapter_rank,
+                 s->base_bits == 4 ? ", and the blocks' products have 4 bits" : "");
+    if (torch_is_shared(s))
+        text_add(out,
+                 "one of %lld devices with --shard %s; a unit is an item of the model's lists of modules\n",
+                 (long long)s->gpus, shards[s->shard]);
+    if (s->in_backward)
+        text_add(out, "a weight is updated as soon as its gradient is there, which then goes\n");
+    if (s->averages) text_add(out, "an average of weights and buffers stands beside them\n");
+}
+
 static void describe(const framework_subject *q, const framework_settings *settings,
                      const framework_result *r, text *out) {
     const torch_settings *s = &settings->torch;
@@ -101,6 +150,7 @@ static void describe(const framework_subject *q, const framework_settings *setti
     if (s->update_by_rule)
         text_add(out, "the update is not the recorded one: it is played by rules for --optimizer %s\n",
                  optimizer_name(s->optimizer));
+    describe_rules(x, s, out);
     if (s->checkpointing)
         text_add(out, "the items of the model's lists of modules keep their inputs and are computed again\n");
     if (s->cuda && strcmp(x->device, "cpu") == 0)

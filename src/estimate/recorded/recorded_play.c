@@ -235,8 +235,7 @@ static void count_weights(const player *y, torch_result *out) {
         if (y->s->update_by_rule && as == RECORDING_GRADIENT) out->state += state_of(y, i);
         if (!y->s->update_by_rule && as == RECORDING_STATE) out->state += bytes_of(y, i);
     }
-    if (y->sizes->parameters) /* codes are fewer bytes than numbers */
-        out->parameters = y->sizes->parameters + (y->s->adapter_rank ? out->trained : 0);
+    if (y->sizes->parameters) out->parameters = y->sizes->parameters, out->trained = y->sizes->trained;
 }
 
 static void tell(const player *y, torch_result *out) {

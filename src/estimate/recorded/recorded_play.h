@@ -14,7 +14,7 @@ typedef struct {
     bool was_recorded;             /* exactly that batch and length */
     bool has_batches, has_lengths; /* two batches were recorded, two lengths */
     double operations;             /* of products, in forward */
-    uint64_t parameters;           /* how many, where settings have rewritten the step; else 0 */
+    uint64_t parameters, trained;  /* how many of the whole, where settings have rewritten it; else 0 */
 } recorded_sizes;
 
 /* STATUS_INVALID where nothing tells how the step grows to that. Close it in any case. */

@@ -11,10 +11,10 @@ bool recorded_is_rewritten(const recording *r, const torch_settings *s) {
            s->averages;
 }
 
-static uint64_t parameters(const recorded_edit *e) {
+static uint64_t numbers_of(const recorded_edit *e, recording_role as) {
     double numbers = 0;
     for (uint32_t i = 1; i <= e->storage_count; i++)
-        if (edit_at(e, i)->role == RECORDING_PARAMETER) numbers += edit_numbers(e, i);
+        if (edit_at(e, i)->role == as && !edit_at(e, i)->gone) numbers += edit_numbers(e, i);
     return (uint64_t)numbers;
 }
 
@@ -27,14 +27,17 @@ status recorded_rewrite(const recording *r, const torch_settings *s, recorded_si
     status result = edit_open(&e, r, sizes);
     if (result == STATUS_OK && s->types != recorded_types_of(r))
         recorded_retype(&e, s->types, s->cuda, !s->narrow_throughout);
-    uint64_t numbers = parameters(&e);
+    uint64_t numbers = numbers_of(&e, RECORDING_PARAMETER); /* before some are coded */
     if (result == STATUS_OK) result = recorded_adapt(&e, s);
+    uint64_t trained = numbers_of(&e, RECORDING_GRADIENT);
+    if (s->adapter_rank) numbers += trained;
     if (result == STATUS_OK) result = recorded_share(&e, s);
     if (result == STATUS_OK) recorded_update(&e, s);
     if (result == STATUS_OK) result = edit_write(&e, out, &bytes);
     edit_close(&e);
     if (result != STATUS_OK) return result;
     memory_free(sizes->bytes);
-    sizes->bytes = bytes, sizes->program = out, sizes->parameters = numbers;
+    sizes->bytes = bytes, sizes->program = out;
+    sizes->parameters = numbers, sizes->trained = trained;
     return STATUS_OK;
 }
