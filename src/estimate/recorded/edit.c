@@ -401,6 +401,27 @@ static void find_ends(recorded_edit *e, const uint32_t *place) {
     memory_free(last);
 }
 
+/* Storages are numbered in the order in which they are made (recorded_course looks for the last of a block),
+ * those that were there first. */
+static void renumber(recorded_edit *e, const uint32_t *place) {
+    uint32_t count = e->storage_count, *first = memory_new((size_t)e->call_count + 2, sizeof *first),
+             *number = memory_new((size_t)count + 1, sizeof *number);
+    edit_storage *sorted = memory_new((size_t)count + 1, sizeof *sorted);
+    bool made = first && number && sorted;
+    for (uint32_t i = 1; made && i <= count; i++) first[place[edit_at(e, i)->born] + 1]++;
+    for (uint32_t k = 1; made && k < e->call_count + 2; k++) first[k] += first[k - 1];
+    for (uint32_t i = 1; made && i <= count; i++) {
+        number[i] = ++first[place[edit_at(e, i)->born]];
+        sorted[number[i]] = *edit_at(e, i);
+    }
+    for (uint32_t i = 0; made && i < e->operand_count; i++) e->operands[i] = number[e->operands[i]];
+    if (made) memcpy(e->storages + 1, sorted + 1, count * sizeof *sorted);
+    if (!made) e->failed = true;
+    memory_free(first);
+    memory_free(number);
+    memory_free(sorted);
+}
+
 static void put_storages(recorded_edit *e, recording_program *out) {
     for (uint32_t i = 1; i <= e->storage_count && !e->failed; i++) {
         const edit_storage *s = edit_at(e, i);
@@ -466,6 +487,7 @@ status edit_write(recorded_edit *e, recording_program *out, uint64_t **bytes) {
     if (e->failed) return no_memory();
     uint32_t *place = places(e);
     if (place) find_ends(e, place);
+    if (place) renumber(e, place);
     uint64_t *sizes = memory_new((size_t)e->storage_count + 1, sizeof *sizes);
     if (place && sizes) {
         put_storages(e, out);
