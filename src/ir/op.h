@@ -36,6 +36,9 @@ typedef enum {
     OP_WANTS_SAMPLES = 4096 /* couples them by statistics, which one sample has none of */
 } op_trait;
 
+/* How what is sent goes: between all at once, or through ranks one after the other (ops/pass_on). */
+typedef enum { WAY_ALL, WAY_FROM_BEFORE, WAY_TO_NEXT, WAY_AROUND, WAY_FROM_LAST } op_way;
+
 /* What a node costs, for the model of its time. Multiply-add counts as two. */
 typedef struct {
     double flops, bytes_read, bytes_written;
@@ -45,8 +48,9 @@ typedef struct {
     double sent;             /* bytes to each other rank, which go on beside what follows */
     int64_t ranks, apart;    /* of `sent`: the ranks that do so together, 0: all; and how far it is from the
                                 number of one to that of the next, 0: 1 */
-    double work;             /* flops that the kernels really do, waste included; 0: the same */
-    work_kind kind;          /* of flops and work */
+    op_way way;
+    double work;    /* flops that the kernels really do, waste included; 0: the same */
+    work_kind kind; /* of flops and work */
 } op_cost;
 
 /* A buffer as kernels see it. Absent optional inputs have data NULL and dtype DTYPE_NONE. */

@@ -1,7 +1,6 @@
 #include "lower/movements.h"
 
 #include "base/memory.h"
-#include "lower/lanes.h"
 
 /* To how many others of those that move together a rank sends on a link, and how many of a host share it. */
 typedef struct {
@@ -36,51 +35,214 @@ double movements_busy(const links *l, const op_cost *c) {
     return seconds;
 }
 
+bool movements_is_wait(const op_def *op, const op_cost *c) {
+    return op->traits & OP_COLLECTIVE && c->sent <= 0 && c->way == WAY_ALL;
+}
+
 bool movements_any(const op_cost *costs, uint32_t count) {
     for (uint32_t s = 0; s < count; s++)
         if (costs[s].sent > 0) return true;
     return false;
 }
 
+/* ---- which step begins a movement, and which waits for it ---- */
+
+enum { NONE = -1 };
+
+/* A movement as all begin it, one after the other. */
+typedef struct {
+    op_way way;
+    bool together; /* of WAY_ALL: between those of all places, and not of one alone */
+    double seconds, busy;
+} movement;
+
+typedef struct {
+    const program *p;
+    movement *list; /* in the order in which they begin */
+    uint32_t count;
+    int32_t *begun, *awaited; /* by step: which movement, or NONE */
+    int64_t places; /* that a sum goes through, from one to the next: ranks or groups; 1: all do the same at
+                       the same time */
+} course;
+
 /* Owners of storage are asked, so that it may be waited for by any view of what arrives. */
 static tensor_id owner_of(const graph *g, tensor_id t) { return t ? graph_storage(g, t, NULL) : 0; }
 
-/* A movement that was begun: on its lane from when to when, and the seconds that steps beside all of it lose.
- */
+static movement movement_of(const op_cost *c, const links *l) {
+    return (movement){
+        .way = c->way, .together = !c->ranks, .seconds = movements_seconds(l, c), .busy = movements_busy(l, c)
+    };
+}
+
+static void find_movements(course *k, const op_cost *costs, const links *l, int32_t *under_way) {
+    const graph *g = &k->p->graph;
+    for (tensor_id t = 0; t < g->tensors.count; t++) under_way[t] = NONE;
+    for (uint32_t s = 0; s < k->p->count; s++) {
+        const node *n = graph_node(g, k->p->steps[s].node);
+        k->begun[s] = k->awaited[s] = NONE;
+        if (movements_is_wait(n->op, &costs[s])) {
+            int32_t *which = &under_way[owner_of(g, node_in(g, n, 0))];
+            k->awaited[s] = *which, *which = NONE; /* it is over */
+        } else if (n->op->traits & OP_COLLECTIVE) {
+            k->begun[s] = under_way[owner_of(g, node_out(g, n, 0))] = (int32_t)k->count;
+            k->list[k->count++] = movement_of(&costs[s], l);
+            if (costs[s].way) k->places = costs[s].ranks;
+        }
+    }
+}
+
+static void close_course(course *k) {
+    memory_free(k->list);
+    memory_free(k->begun);
+    memory_free(k->awaited);
+}
+
+static status open_course(course *k, const program *p, const op_cost *costs, const links *l) {
+    int32_t *under_way = memory_new(p->graph.tensors.count, sizeof *under_way); /* by owner of what arrives */
+    *k = (course){ .p = p,
+                   .list = memory_new(p->count + 1u, sizeof *k->list),
+                   .begun = memory_new(p->count + 1u, sizeof *k->begun),
+                   .awaited = memory_new(p->count + 1u, sizeof *k->awaited),
+                   .places = 1 };
+    bool enough = under_way && k->list && k->begun && k->awaited;
+    if (enough) find_movements(k, costs, l, under_way);
+    memory_free(under_way);
+    if (enough) return STATUS_OK;
+    close_course(k);
+    return status_set(STATUS_FAILED, "no memory to predict times");
+}
+
+/* ---- the same program on all places ---- */
+
+/* A rank, or one of each group, on its way through the program. What moves does so on a lane of its own, one
+ * movement after the other. */
 typedef struct {
-    double begins, ends, busy;
-} movement;
+    uint32_t step, given, moved; /* the next one; movements that were begun; that are over */
+    double now, lane;
+    double *asked, *begins, *ends; /* by movement; asked: when it was begun */
+} place;
 
 /* At moment `now` of those that compute: what they have lost to it by then, and what is left to wait for. */
-static double waited_for(const movement *m, double now) {
-    if (m->ends <= m->begins) return 0;
-    double beside = (now < m->ends ? now : m->ends) - m->begins;
-    double lost = beside > 0 ? m->busy * beside / (m->ends - m->begins) : 0;
-    return now + lost < m->ends ? m->ends - now : lost;
+static double waited_for(const place *x, uint32_t m, double busy) {
+    double begins = x->begins[m], ends = x->ends[m], now = x->now;
+    if (ends <= begins) return ends > now ? ends - now : 0;
+    double beside = (now < ends ? now : ends) - begins;
+    double lost = beside > 0 ? busy * beside / (ends - begins) : 0;
+    return now + lost < ends ? ends - now : lost;
+}
+
+/* Until it has to wait for what is not over. `waits`: by step, or NULL. */
+static bool compute(const course *k, place *x, double *waits) {
+    uint32_t before = x->step;
+    for (; x->step < k->p->count; x->step++) {
+        int32_t awaited = k->awaited[x->step], begun = k->begun[x->step];
+        if (awaited >= (int32_t)x->moved) break;
+        double wait = awaited >= 0 ? waited_for(x, (uint32_t)awaited, k->list[awaited].busy) : 0;
+        if (waits) waits[x->step] = wait;
+        x->now += wait + k->p->steps[x->step].seconds;
+        if (begun >= 0) x->asked[x->given++] = x->now;
+    }
+    return x->step > before;
+}
+
+/* Whose next movement is the same as that of place `at`: of places [first, last] those two, or all between.
+ */
+typedef struct {
+    int64_t first, last;
+} company;
+
+static company company_of(const movement *m, int64_t at, int64_t places) {
+    company alone = { at, at }, all = { 0, places - 1 };
+    switch (m->way) {
+    case WAY_ALL: return m->together ? all : alone;
+    case WAY_FROM_BEFORE: return at ? (company){ at - 1, at } : alone;
+    case WAY_TO_NEXT: return at + 1 < places ? (company){ at, at + 1 } : alone;
+    case WAY_AROUND: return at == 0 || at == places - 1 ? all : alone;
+    case WAY_FROM_LAST: return all;
+    }
+    return alone;
+}
+
+/* Is this place's next movement the other half of m, as place `other` has it? */
+static bool is_half(const course *k, const place *x, const movement *m) {
+    if (x->moved == x->given) return false; /* it has not come so far */
+    const movement *own = &k->list[x->moved];
+    if (m->way == WAY_TO_NEXT) return own->way == WAY_FROM_BEFORE;
+    return m->way == WAY_FROM_BEFORE ? own->way == WAY_TO_NEXT : own == m;
+}
+
+static double later(double a, double b) { return a > b ? a : b; }
+
+static double ready(const place *x) { return later(x->asked[x->moved], x->lane); }
+
+static void end_movement(place *x, double begins, double seconds) {
+    x->begins[x->moved] = begins, x->ends[x->moved] = x->lane = begins + seconds;
+    x->moved++;
+}
+
+/* The next movement of a place, where all whom it needs have come to it. */
+static bool move_next(const course *k, place *all, int64_t at, int64_t places) {
+    place *x = &all[at];
+    if (x->moved == x->given) return false;
+    const movement *m = &k->list[x->moved];
+    company with = company_of(m, at, places);
+    bool ends_meet = m->way == WAY_AROUND; /* the first and the last alone */
+    int64_t next = ends_meet && places > 1 ? places - 1 : 1;
+    double begins = ready(x), seconds = m->seconds;
+    for (int64_t q = with.first; q <= with.last; q += next) {
+        if (q != at && !is_half(k, &all[q], m)) return false;
+        begins = later(begins, ready(&all[q]));
+        seconds = later(seconds, k->list[all[q].moved].seconds);
+    }
+    if (m->way && places > 1 && with.first == with.last) seconds = 0; /* it keeps what it has */
+    for (int64_t q = with.first; q <= with.last; q += next) end_movement(&all[q], begins, seconds);
+    return true;
+}
+
+/* The moment when the last place has come to the end of the program; `waits` are those of the first. */
+static status run(const course *k, int64_t places, double *waits, double *end) {
+    place *all = memory_new((size_t)places, sizeof *all);
+    double *moments = memory_new((size_t)places * (k->count + 1u), 3 * sizeof *moments);
+    bool goes_on = all && moments;
+    *end = 0;
+    for (int64_t r = 0; goes_on && r < places; r++) {
+        double *own = moments + (size_t)r * 3 * (k->count + 1u);
+        all[r] = (place){ .asked = own, .begins = own + k->count, .ends = own + 2 * (size_t)k->count };
+    }
+    while (goes_on) {
+        goes_on = false;
+        for (int64_t r = 0; r < places; r++) goes_on |= compute(k, &all[r], r ? NULL : waits);
+        for (int64_t r = 0; r < places; r++) goes_on |= move_next(k, all, r, places);
+    }
+    for (int64_t r = 0; all && moments && r < places; r++) *end = later(*end, all[r].now);
+    bool enough = all && moments;
+    memory_free(moments);
+    memory_free(all);
+    return enough ? STATUS_OK : status_set(STATUS_FAILED, "no memory to predict times");
+}
+
+/* Of very many places some are looked at: what each further one adds is what those add. */
+static status run_all(const course *k, double *waits, double *end) {
+    enum { FEW = 8, SOME = 16 };
+    double of_few;
+    if (k->places <= SOME) return run(k, k->places, waits, end);
+    TRY(run(k, FEW, waits, &of_few));
+    TRY(run(k, SOME, waits, end));
+    *end += (double)(k->places - SOME) * (*end - of_few) / (SOME - FEW);
+    return STATUS_OK;
 }
 
 status movements_wait(const program *p, const op_cost *costs, const device_rates *rates, double *waits,
                       double *all) {
-    const graph *g = &p->graph;
-    movement *under_way = memory_new(g->tensors.count, sizeof *under_way); /* by owner of what is received */
-    if (!under_way) return status_set(STATUS_FAILED, "no memory to predict times");
-    lanes l = { 0 };
-    *all = 0;
-    for (uint32_t s = 0; s < p->count; s++) {
-        const node *n = graph_node(g, p->steps[s].node);
-        bool waiting = n->op->traits & OP_COLLECTIVE && costs[s].sent <= 0;
-        double now = l.free[LANE_COMPUTE];
-        movement *m = &under_way[owner_of(g, node_in(g, n, 0))];
-        waits[s] = waiting ? waited_for(m, now) : 0;
-        if (waiting) *m = (movement){ 0 }; /* it is over */
-        *all += waits[s];
-        now = lanes_add(&l, LANE_COMPUTE, 0, waits[s] + p->steps[s].seconds);
-        if (costs[s].sent <= 0) continue;
-        double seconds = movements_seconds(&rates->links, &costs[s]),
-               ends = lanes_add(&l, LANE_RANKS, now, seconds);
-        under_way[owner_of(g, node_out(g, n, 0))] =
-            (movement){ ends - seconds, ends, movements_busy(&rates->links, &costs[s]) };
-    }
-    memory_free(under_way);
-    return STATUS_OK;
+    course k;
+    double end = 0, computed = 0, waited = 0;
+    TRY(open_course(&k, p, costs, &rates->links));
+    status result = run_all(&k, waits, &end);
+    close_course(&k);
+    for (uint32_t s = 0; s < p->count; s++) computed += p->steps[s].seconds, waited += waits[s];
+    /* What the last place is behind the first at the end is waited for in whatever comes next. */
+    double behind = end - computed - waited;
+    if (p->count && behind > 0) waits[p->count - 1] += behind;
+    *all = waited + (behind > 0 ? behind : 0);
+    return result;
 }

@@ -13,10 +13,17 @@ double movements_seconds(const links *l, const op_cost *c);
 /* Seconds by which steps that go on beside all of it are longer, since moving takes a processor from them. */
 double movements_busy(const links *l, const op_cost *c);
 
+/* Does a step of this op and cost wait for a movement? */
+bool movements_is_wait(const op_def *op, const op_cost *c);
+
 /* Has any step something to send? */
 bool movements_any(const op_cost *costs, uint32_t count);
 
 /* How long each step waits, by step, when they take the seconds that they have; and of all. What moving takes
- * of a processor counts with whoever waits for the movement: for the part of it that steps went on beside. */
+ * of a processor counts with whoever waits for the movement: for the part of it that steps went on beside.
+ *
+ * Where a sum passes from rank to rank, or from group to group, each has it only when the one before has
+ * added its own. So all of them are followed through the program: waits are those of the first, and at the
+ * last step by how much the last one is behind it. */
 status movements_wait(const program *p, const op_cost *costs, const device_rates *rates, double *waits,
                       double *all);

@@ -182,6 +182,78 @@ static void what_is_passed_on_counts_once(void **state) {
     }
 }
 
+/* So many sums pass through ranks, one after the other, each with as much work; then all get the last one.
+ * `around`: a second round begins with what the first has made. */
+static program passes(int64_t ranks, int sums, bool around, double latency) {
+    graph g;
+    program p = { 0 };
+    must(graph_open(&g));
+    tensor_id x = graph_add_source(
+        &g, &(graph_source){ .shape = SHAPE(SIDE, SIDE), .dtype = DTYPE_F32, .role = ROLE_INPUT });
+    x = gelu_apply(&g, x, true);
+    for (int i = 0; i < sums; i++) {
+        if (i && around) x = arrive_apply(&g, pass_on_apply(&g, x, ranks, PASS_AROUND), 0);
+        x = arrive_apply(&g, pass_on_apply(&g, x, ranks, PASS_FROM_BEFORE), 0);
+        x = work(&g, x, 20);
+        tensor_id sent = pass_on_apply(&g, x, ranks, PASS_TO_NEXT);
+        if (around) {
+            x = arrive_apply(&g, sent, 0);
+        } else {
+            x = work(&g,
+                     graph_add_source(&g, &(graph_source){ .shape = SHAPE(SIDE, SIDE),
+                                                           .dtype = DTYPE_F32,
+                                                           .role = ROLE_INPUT }),
+                     1);
+            arrive_apply(&g, sent, 0);
+        }
+    }
+    arrive_apply(&g, pass_on_apply(&g, x, ranks, PASS_FROM_LAST), 0);
+    must(graph_status(&g));
+    lower_options o = { .threads = 1, .rates = device_rates_default(1), .unverified = true };
+    o.rates.links = (links){ .ranks = ranks, .of_host = ranks, .of = { { latency, 1e15, 0, 0 } } };
+    must(lower_program(&g, &o, &p));
+    return p;
+}
+
+static double passed_in(int64_t ranks, int sums, bool around, double latency) {
+    program p = passes(ranks, sums, around, latency);
+    double seconds = p.seconds, all = 0;
+    for (uint32_t s = 0; s < p.count; s++) all += p.steps[s].seconds;
+    assert_true(fabs(all - seconds) < 1e-9 && fabs(p.computing + p.waiting - seconds) < 1e-9);
+    lower_close(&p);
+    return seconds;
+}
+
+static void near(double is, double should) {
+    if (fabs(is - should) > 0.02 * should) fail_msg("%.6f, not %.6f", is, should);
+}
+
+/* Each rank is behind the one before by one sum's work and its way, however many sums there are. (Here a rank
+ * begins the next one when the one before has arrived: one in the middle gets each, and then sends it.) */
+static void a_sum_passes_through_all_ranks(void **state) {
+    (void)state;
+    const double latency = 0.02;
+    double one = passed_in(1, 1, false, 0), work_of_sum = passed_in(1, 2, false, 0) - one;
+    for (int64_t ranks = 2; ranks <= 40; ranks += ranks < 6 ? 1 : 17) {
+        double behind = (double)(ranks - 1) * (work_of_sum + latency);
+        near(passed_in(ranks, 1, false, latency), one + behind + latency);
+        near(passed_in(ranks, 2, false, latency),
+             passed_in(ranks, 1, false, latency) + work_of_sum + (ranks > 2 ? 2 : 1) * latency);
+    }
+}
+
+/* A second round begins where the first has ended: nothing is beside it. */
+static void a_second_round_waits_for_the_first(void **state) {
+    (void)state;
+    const double latency = 0.01;
+    double once = passed_in(1, 1, true, 0), again = passed_in(1, 2, true, 0) - once;
+    for (int64_t ranks = 2; ranks <= 5; ranks++) {
+        double first = passed_in(ranks, 1, true, latency);
+        near(passed_in(ranks, 2, true, latency),
+             first + latency + (double)ranks * again + (double)(ranks - 1) * latency);
+    }
+}
+
 /* More work anywhere never makes a program faster. */
 static void more_work_is_never_faster(void **state) {
     (void)state;
@@ -196,9 +268,14 @@ static void more_work_is_never_faster(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(links_are_shared),          cmocka_unit_test(groups_have_links_of_their_own),
-        cmocka_unit_test(more_takes_longer),         cmocka_unit_test(waiting_is_what_is_not_hidden),
-        cmocka_unit_test(work_hides_movements),      cmocka_unit_test(what_is_passed_on_counts_once),
+        cmocka_unit_test(links_are_shared),
+        cmocka_unit_test(groups_have_links_of_their_own),
+        cmocka_unit_test(more_takes_longer),
+        cmocka_unit_test(waiting_is_what_is_not_hidden),
+        cmocka_unit_test(work_hides_movements),
+        cmocka_unit_test(what_is_passed_on_counts_once),
+        cmocka_unit_test(a_sum_passes_through_all_ranks),
+        cmocka_unit_test(a_second_round_waits_for_the_first),
         cmocka_unit_test(more_work_is_never_faster),
     };
     return cmocka_run_group_tests_name("movements", tests, NULL, NULL);

@@ -30,7 +30,11 @@ static op_cost cost(const graph *g, const node *n) {
                             [PASS_TO_NEXT] = 0,
                             [PASS_AROUND] = bytes / others / (a->group ? 1 : ranks),
                             [PASS_FROM_LAST] = bytes / (a->group ? 1 : ranks) };
-    return (op_cost){ .sent = sent[a->step], .ranks = a->ranks, .apart = a->group };
+    static const op_way ways[] = { [PASS_FROM_BEFORE] = WAY_FROM_BEFORE,
+                                   [PASS_TO_NEXT] = WAY_TO_NEXT,
+                                   [PASS_AROUND] = WAY_AROUND,
+                                   [PASS_FROM_LAST] = WAY_FROM_LAST };
+    return (op_cost){ .sent = sent[a->step], .ranks = a->ranks, .apart = a->group, .way = ways[a->step] };
 }
 
 static const op_input inputs[] = { { "x", 0, 1, 4, false } };
