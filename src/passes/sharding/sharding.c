@@ -104,10 +104,21 @@ static int32_t blocks_of(const graph *g) {
     return blocks;
 }
 
-/* Where there are several hosts, the ranks of each may be a group. */
-static int64_t group_of_hosts(const pass_context *c) {
-    bool several = c->of_host > 1 && c->of_host < c->ranks && c->ranks % c->of_host == 0;
-    return several ? c->of_host : 0;
+/* Where there are several hosts, the ranks of each may be a group, or half of them, or those of two hosts. */
+enum { GROUPS = 3 };
+static int groups_of_hosts(const pass_context *c, int64_t groups[GROUPS]) {
+    const int64_t sizes[GROUPS] = { c->of_host, c->of_host % 2 ? 0 : c->of_host / 2, 2 * c->of_host };
+    int count = 0;
+    if (c->of_host < 2 || c->of_host >= c->ranks) return 0;
+    for (int i = 0; i < GROUPS; i++)
+        if (sizes[i] > 1 && sizes[i] < c->ranks && c->ranks % sizes[i] == 0) groups[count++] = sizes[i];
+    return count;
+}
+
+static void offer(const share_setting *s, pass_setting *out, uint32_t room, uint32_t *count) {
+    if (*count == room) return;
+    out[*count] = (pass_setting){ .class = PASS_EXACT, .gradients = true };
+    write_setting(s, &out[(*count)++]);
 }
 
 /* Sums alone are shared only where nothing else can be: what updates on shares saves costs nothing. */
@@ -118,18 +129,18 @@ static uint32_t settings(const graph *g, const pass_context *c, pass_setting *ou
     *without = PASS_NEEDED; /* ranks that know nothing of each other train several models */
     if (c->chained) return room && parse("chain", &out[0]) == STATUS_OK;
     bool any = cut_any(g, &name);
-    int64_t some = blocks_of(g) / 2, group = group_of_hosts(c);
-    const share_setting list[] = { { SHARE_STATES, 1, 0, 0 },         { SHARE_WEIGHTS, 1, some, 0 },
-                                   { SHARE_WEIGHTS, 1, 0, 0 },        { SHARE_WEIGHTS, 0, 0, 0 },
-                                   { SHARE_WEIGHTS, 1, some, group }, { SHARE_WEIGHTS, 1, 0, group },
-                                   { SHARE_WEIGHTS, 0, 0, group } };
-    enum { LISTED = sizeof list / sizeof *list, OF_ALL = 4 };
-    uint32_t count = 0, from = any && !*name ? 0 : LISTED, end = group ? LISTED : OF_ALL;
-    if (from && room) count = parse(any ? "gradients" : "copies", &out[0]) == STATUS_OK;
-    for (uint32_t i = from; i < end && count < room; i++) {
-        if (!some && (i == 1 || i == OF_ALL)) continue; /* they are as the ones behind them */
-        out[count] = (pass_setting){ .class = PASS_EXACT, .gradients = true };
-        write_setting(&list[i], &out[count++]);
+    if (!any || *name) return room && parse(any ? "gradients" : "copies", &out[0]) == STATUS_OK;
+    int64_t some = blocks_of(g) / 2, groups[1 + GROUPS] = { 0 };
+    int group_count = 1 + groups_of_hosts(c, groups + 1);
+    uint32_t count = 0;
+    offer(&(share_setting){ .stage = SHARE_STATES, .ahead = 1 }, out, room, &count);
+    for (int i = 0; i < group_count; i++) {
+        share_setting s = { SHARE_WEIGHTS, 1, some, groups[i] };
+        if (some) offer(&s, out, room, &count); /* else it is as the next one */
+        s.keep = 0;
+        offer(&s, out, room, &count);
+        s.ahead = 0;
+        if (i < 2) offer(&s, out, room, &count);
     }
     return count;
 }
