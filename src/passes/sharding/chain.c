@@ -145,22 +145,17 @@ static status find_stretches(chainer *k) {
 
 /* ---- how it travels ---- */
 
-static tensor_id flagged(chainer *k, tensor_id t, tensor_id like) {
-    if (t) graph_tensor(k->r.out, t)->flags |= graph_tensor(k->r.in, like)->flags & TENSOR_GRADIENT;
-    return t;
-}
-
 static tensor_id start(chainer *k, tensor_id x, tensor_id like, pass_on_step step) {
-    return flagged(k, pass_on_apply(k->r.out, x, k->ranks, step), like);
+    return share_flagged(&k->r, pass_on_apply(k->r.out, x, k->ranks, step), like);
 }
 
 static tensor_id move(chainer *k, tensor_id x, tensor_id like, pass_on_step step) {
-    return flagged(k, arrive_apply(k->r.out, start(k, x, like, step), 0), like);
+    return share_flagged(&k->r, arrive_apply(k->r.out, start(k, x, like, step), 0), like);
 }
 
 /* What stands for t is there. */
 static void settle(chainer *k, tensor_id t) {
-    if (k->moving[t]) k->r.map[t] = flagged(k, arrive_apply(k->r.out, k->r.map[t], 0), t);
+    if (k->moving[t]) k->r.map[t] = share_flagged(&k->r, arrive_apply(k->r.out, k->r.map[t], 0), t);
     k->moving[t] = false;
 }
 
@@ -176,7 +171,8 @@ static const char *op_name_of(const chainer *k, tensor_id t) {
 }
 
 static tensor_id place_of(chainer *k, const stretch *s) {
-    if (!s->before) return flagged(k, zeros_apply(k->r.out, *graph_shape(k->r.in, s->first)), s->first);
+    if (!s->before)
+        return share_flagged(&k->r, zeros_apply(k->r.out, *graph_shape(k->r.in, s->first)), s->first);
     settle(k, s->before);
     return k->r.map[s->before];
 }

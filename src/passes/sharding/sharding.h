@@ -31,6 +31,12 @@ static inline bool share_is_large(const graph *g, tensor_id t) {
     return t && shape_elements(graph_shape(g, t)) >= SMALL;
 }
 
+/* t of the new graph, which stands for `like` of the old one, is a gradient where that is. */
+static inline tensor_id share_flagged(const rewrite *r, tensor_id t, tensor_id like) {
+    if (t) graph_tensor(r->out, t)->flags |= graph_tensor(r->in, like)->flags & TENSOR_GRADIENT;
+    return t;
+}
+
 /* ---- what is cut ---- */
 
 /* By tensor of g. cut: of a source that is kept as a share, how many elements of what is cut one of its

@@ -61,11 +61,6 @@ typedef struct {
     uint32_t square_count;
 } sharder;
 
-static tensor_id flagged(sharder *k, tensor_id t, tensor_id like) {
-    if (t) graph_tensor(k->r.out, t)->flags |= graph_tensor(k->r.in, like)->flags & TENSOR_GRADIENT;
-    return t;
-}
-
 static void stand_in(sharder *k, phase as, int32_t site) { k->r.out->phase = as, k->r.out->site = site; }
 
 static tensor_id owner_of(const sharder *k, tensor_id t) { return t ? graph_storage(k->r.in, t, NULL) : 0; }
@@ -78,7 +73,7 @@ static void end_whole(sharder *k) {
     if (!m.received) return;
     k->whole = (movement){ 0 };
     k->r.out->phase = m.as;
-    k->r.map[m.of] = flagged(k, arrive_apply(k->r.out, m.received, m.sent), m.of);
+    k->r.map[m.of] = share_flagged(&k->r, arrive_apply(k->r.out, m.received, m.sent), m.of);
 }
 
 static bool has_groups(const sharder *k) { return k->sharing < k->ranks; }
@@ -91,7 +86,7 @@ static void begin_whole(sharder *k, tensor_id of, tensor_id share, tensor_id pla
     end_whole(k);
     k->r.out->phase = as;
     tensor_id whole = gather_group_apply(k->r.out, share, place, *graph_shape(k->r.in, of), group_of(k));
-    k->whole = (movement){ .received = flagged(k, whole, of), .sent = share, .of = of, .as = as };
+    k->whole = (movement){ .received = share_flagged(&k->r, whole, of), .sent = share, .of = of, .as = as };
 }
 
 static bool in_pieces(const sharder *k, const movement *m) { return m->share > k->piece; }
@@ -104,7 +99,7 @@ static void begin_piece(sharder *k) {
     movement *m = &k->parts;
     exchange_attributes a = { .ranks = k->sharing, .share = m->share };
     if (in_pieces(k, m)) a.first = m->first, a.some = piece_of(k, m);
-    m->received = flagged(k, exchange_piece_apply(k->r.out, m->sent, &a), m->of);
+    m->received = share_flagged(&k->r, exchange_piece_apply(k->r.out, m->sent, &a), m->of);
 }
 
 /* The next piece is on its way while this one is added. */
@@ -112,17 +107,17 @@ static tensor_id end_piece(sharder *k) {
     movement *m = &k->parts;
     int64_t first = m->first;
     stand_in(k, PHASE_REDUCE, SITE_NONE);
-    tensor_id parts = flagged(k, arrive_apply(k->r.out, m->received, m->sent), m->of);
+    tensor_id parts = share_flagged(&k->r, arrive_apply(k->r.out, m->received, m->sent), m->of);
     m->first += piece_of(k, m), m->received = 0;
     if (m->first < m->share) begin_piece(k);
-    if (m->comes) m->sum = flagged(k, arrive_apply(k->r.out, m->sum, 0), m->of);
+    if (m->comes) m->sum = share_flagged(&k->r, arrive_apply(k->r.out, m->sum, 0), m->of);
     m->comes = false;
     if (in_pieces(k, m))
         m->sum = add_piece_apply(k->r.out, m->sum, parts, first);
     else
         m->sum = add_parts_apply(k->r.out, m->sum, parts,
                                  m->share ? SHAPE(m->share) : *graph_shape(k->r.in, m->of));
-    return m->sum = flagged(k, m->sum, m->of);
+    return m->sum = share_flagged(&k->r, m->sum, m->of);
 }
 
 /* A sum in pieces takes little room and stands in nobody's way: one of them comes with each node. */
@@ -144,7 +139,8 @@ static void have_sum(sharder *k, tensor_id of, tensor_id sum, bool large) {
 /* ---- from group to group ---- */
 
 static tensor_id pass_sum(sharder *k, tensor_id sum, tensor_id of, pass_on_step step) {
-    return flagged(k, pass_on_groups_apply(k->r.out, sum, k->ranks / k->sharing, k->sharing, step), of);
+    return share_flagged(&k->r, pass_on_groups_apply(k->r.out, sum, k->ranks / k->sharing, k->sharing, step),
+                         of);
 }
 
 /* What was told to all is there. */
@@ -153,7 +149,7 @@ static void end_told(sharder *k) {
     if (!m.received) return;
     k->told = (movement){ 0 };
     stand_in(k, PHASE_REDUCE, SITE_NONE);
-    have_sum(k, m.of, flagged(k, arrive_apply(k->r.out, m.received, 0), m.of), true);
+    have_sum(k, m.of, share_flagged(&k->r, arrive_apply(k->r.out, m.received, 0), m.of), true);
 }
 
 /* What went to the next group is there: then the last group's goes to all. Where units follow the first one
@@ -163,7 +159,7 @@ static void end_passed(sharder *k) {
     if (!m.received) return;
     k->passed = (movement){ 0 };
     stand_in(k, PHASE_REDUCE, SITE_NONE);
-    tensor_id sum = flagged(k, arrive_apply(k->r.out, m.received, 0), m.of);
+    tensor_id sum = share_flagged(&k->r, arrive_apply(k->r.out, m.received, 0), m.of);
     k->told = m;
     k->told.received = pass_sum(k, sum, m.of, PASS_FROM_LAST);
 }
@@ -214,7 +210,7 @@ static bool begins_at_zero(const sharder *k, tensor_id t) {
 static tensor_id begin_share(sharder *k, const movement *m) {
     tensor_id zeros = zeros_apply(k->r.out, SHAPE(m->share));
     if (zeros) graph_tensor(k->r.out, zeros)->global = *graph_shape(k->r.in, m->of);
-    return flagged(k, zeros, m->of);
+    return share_flagged(&k->r, zeros, m->of);
 }
 
 /* In the place of sum = add_into(sum, x). */
@@ -237,7 +233,7 @@ static void begin_parts(sharder *k, const node *n) {
     if (m->share)
         begin_piece(k);
     else
-        m->received = flagged(k, gather_ranks_apply(k->r.out, x, 0, SHAPE(k->ranks, elements)), of);
+        m->received = share_flagged(&k->r, gather_ranks_apply(k->r.out, x, 0, SHAPE(k->ranks, elements)), of);
     if (m->comes) m->sum = pass_sum(k, m->sum, of, PASS_FROM_BEFORE);
 }
 
