@@ -54,13 +54,14 @@ static bool says(int count, char **arguments, const char *word) {
     return false;
 }
 
-/* Training is done, and links are measured, by as many processes as were started. Others are of one: mpirun
- * is told so, and what a shell or a container says to whatever is started there does not concern them. */
+/* Training is done and profiled, and links are measured, by as many processes as were started. Others are of
+ * one: mpirun is told so, and what a shell or a container says to whatever is started there does not concern
+ * them. */
 static status find_ranks(const cli_command *c, int count, char **arguments, cli_streams *streams) {
     launch found;
     status result = launch_find(&found);
     bool measures = c->command == COMMAND_DEVICES && found.by_mpi && says(count, arguments, "--measure"),
-         together = c->command == COMMAND_TRAIN || measures;
+         together = c->command == COMMAND_TRAIN || c->command == COMMAND_PROFILE || measures;
     if (together || (result == STATUS_OK && !found.lasts)) started = found;
     device_local(started.local);
     if (is_silent()) streams->result.file = streams->people.file = NULL;

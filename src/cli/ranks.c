@@ -235,7 +235,8 @@ typedef struct {
 static status compare_runs(const setup *s, const resume *from) {
     char digits[IDENTITY_DIGEST_BYTES];
     const void *heard;
-    told_run mine = { .run = from ? hash_name(identity_digest(&from->run, digits)) : s->validation.samples,
+    uint64_t samples = s->train.samples * 31 + s->validation.samples;
+    told_run mine = { .run = from ? hash_name(identity_digest(&from->run, digits)) : samples,
                       .step = from ? from->step : 0 };
     TRY(comm_hear(&mine, sizeof mine, &heard));
     const told_run *all = heard;

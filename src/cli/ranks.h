@@ -15,5 +15,5 @@ status ranks_settle(setup *s);
 
 /* `so_far`: how each rank has come to here, rank 0 with a decision. All make its plan. STATUS_INVALID where
  * plans differ all the same, or what is trained, or the step that it goes on from. `from` NULL: the setup is
- * of validation alone. */
+ * of validation alone, or of a profile. */
 status ranks_agree(status so_far, setup *s, decision *d, const resume *from);

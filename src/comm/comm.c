@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/counter.h"
 #include "base/mailbox.h"
 #include "base/memory.h"
@@ -26,6 +27,7 @@ static struct {
     char host[COMM_HOST_BYTES];
     char sentence[COMM_SENTENCE];
     atomic_bool failed; /* nothing is moved any more; `sentence` says why */
+    comm_moved moved;   /* the thread's, until a movement is counted as done */
     const bool *only;   /* comm_only */
     double limit;       /* seconds that others are waited for */
     uint64_t seen;      /* bytes that the transport of these ranks takes; 0: nobody has looked */
@@ -41,17 +43,23 @@ void comm_only(const bool *with) { here.only = with; }
 
 static void move(const comm_order *o) {
     int rank = here.ranks.rank;
-    uint64_t place = o->some ? o->some : o->share;
+    uint64_t place = o->some ? o->some : o->share, came = 0;
     for (int r = 0; r < here.ranks.world; r++) {
         comm_pair p = here.only && !here.only[r] ? (comm_pair){ 0 } : comm_part(o, r, here.ranks);
         if (r == rank && p.receive_bytes) memmove(p.receive, p.send, p.receive_bytes);
         if (o->kind == COMM_EXCHANGE && p.receive)
             memset((char *)p.receive + p.receive_bytes, 0, place - p.receive_bytes);
+        if (r != rank) came += p.receive_bytes;
         if (here.pairs) here.pairs[r] = p;
     }
     if (!here.module || atomic_load(&here.failed)) return;
+    double began = clock_seconds();
     if (here.module->swap(here.pairs, here.limit, here.sentence)) atomic_store(&here.failed, true);
+    here.moved.seconds += clock_seconds() - began;
+    here.moved.movements++, here.moved.bytes += came;
 }
+
+comm_moved comm_moved_so_far(void) { return here.moved; }
 
 static void handle(void *context, const void *item, bool more) {
     (void)context, (void)more;
@@ -288,7 +296,7 @@ void comm_close(void) {
     memory_free(here.pairs);
     memory_free(here.words);
     here.module = NULL, here.orders = NULL, here.done = NULL, here.pairs = NULL, here.words = NULL;
-    here.ranks = (comm_ranks){ 0, 1 }, here.seen = 0;
+    here.ranks = (comm_ranks){ 0, 1 }, here.seen = 0, here.moved = (comm_moved){ 0 };
 }
 
 void comm_abort(int code) {

@@ -79,6 +79,14 @@ bool comm_is_broken(void); /* the same without a sentence */
 /* From now on nothing is moved: this rank can't go on, and says why. */
 void comm_break(const char *sentence);
 
+/* What was moved so far, by this rank's thread: of device memory apart nothing. To be asked while nothing is
+ * under way. */
+typedef struct {
+    uint64_t movements, bytes; /* bytes: that came from others */
+    double seconds;            /* from a movement's turn to its end: others are waited for in it, too */
+} comm_moved;
+comm_moved comm_moved_so_far(void);
+
 enum { COMM_AT_ONCE = 16 }; /* movements that may be under way */
 
 /* By rank: movements from now on are between this one and those alone; NULL: all. For measuring: all ranks

@@ -87,7 +87,22 @@ static void put_measured(json_writer *w, const setup *s, const parts_measured *m
     json_end_object(w);
 }
 
-static void put_ranks(json_writer *w, const train_result *r) {
+/* Of a profile: what a rank held, and what it did in the step that is shown. */
+static void put_rank_profile(json_writer *w, const profile_rank *x) {
+    put_categories(w, x->by_category);
+    json_put_number(w, "seconds", x->step.end - x->step.begin);
+    json_put_number(w, "kernels", x->step.kernels);
+    json_put_number(w, "links", x->step.links);
+    json_put_number(w, "waiting", x->step.data);
+    json_put_number(w, "meeting", x->step.meeting);
+    json_put_number(w, "copying", x->step.hand_in);
+    json_put_number(w, "loop", x->step.rest);
+    json_put_unsigned(w, "movements", x->step.moved.movements);
+    json_put_unsigned(w, "moved_bytes", x->step.moved.bytes);
+    json_put_number(w, "moving", x->step.moved.seconds);
+}
+
+static void put_ranks(json_writer *w, const train_result *r, const profile_rank *profiles) {
     json_begin_array(w, "ranks");
     for (int i = 0; i < r->rank_count; i++) {
         const train_rank *x = &r->ranks[i];
@@ -98,6 +113,7 @@ static void put_ranks(json_writer *w, const train_result *r) {
         json_put_unsigned(w, "measured_bytes", x->peak_bytes);
         json_put_unsigned(w, "runtime_bytes", x->runtime_bytes);
         json_put_bool(w, "equal", x->equal);
+        if (profiles) put_rank_profile(w, &profiles[i]);
         json_end_object(w);
     }
     json_end_array(w);
@@ -218,6 +234,7 @@ static void put_step(json_writer *w, const profile_result *r) {
     json_put_number(w, "seconds", x->end - x->begin);
     json_put_number(w, "kernels", x->kernels);
     json_put_number(w, "waiting", x->data);
+    if (r->ranks) json_put_number(w, "meeting", x->meeting);
     json_put_number(w, "copying", x->hand_in);
     json_put_number(w, "loop", x->rest);
     json_end_object(w);
@@ -252,6 +269,7 @@ static void put_profile(json_writer *w, const setup *s, const decision *d, const
     json_put_number(w, "peak_bandwidth", profile_bandwidth(rates));
     json_put_unsigned(w, "table_bytes", r->table_bytes);
     put_lives(w, d, r->run.lives);
+    if (r->ranks) json_put_number(w, "predicted_moving", r->moving);
     put_step(w, r);
     json_begin_object(w, "total");
     put_sums(w, &r->total);
@@ -318,8 +336,8 @@ static void write_report(text *out, const setup *s, const decision *d, outcome o
     json_put_integer(&w, "rank", s->comm.rank);
     json_put_integer(&w, "world", s->comm.world);
     if (s->comm.world > 1) json_put_unsigned(&w, "transport_bytes", d->plan.runtime.ranks);
-    const train_result *of_ranks = o.evaluation ? &o.evaluation->run : o.run;
-    if (of_ranks && of_ranks->ranks) put_ranks(&w, of_ranks);
+    const train_result *of_ranks = o.evaluation ? &o.evaluation->run : o.profile ? &o.profile->run : o.run;
+    if (of_ranks && of_ranks->ranks) put_ranks(&w, of_ranks, o.profile ? o.profile->ranks : NULL);
     if (!s->request.run.training) put_evaluation(&w, s, d, o.evaluation);
     if (o.profile) put_profile(&w, s, d, o.profile);
     if (o.run) put_losses(&w, o.run);

@@ -49,16 +49,45 @@ static void add_blocks(text *out, const profile_result *r, double whole, const p
     }
 }
 
-static void add_between(text *out, const profile_step *x, const parts_colours *k) {
+static void add_between(text *out, const profile_step *x, bool ranks, const parts_colours *k) {
     double whole = x->end - x->begin;
     text_add(out, "\n%sThe step%s, %.3f ms by the clock\n", k->bold, k->end, 1e3 * whole);
     text_add(out, "  %-15s %10.3f ms %7.3f %%\n", "in kernels", 1e3 * x->kernels, percent(x->kernels, whole));
     text_add(out, "  %-15s %10.3f ms %7.3f %%  for the batch; the loader reads ahead\n", "waiting",
              1e3 * x->data, percent(x->data, whole));
+    if (ranks)
+        text_add(out, "  %-15s %10.3f ms %7.3f %%  for the word of the other ranks\n", "meeting",
+                 1e3 * x->meeting, percent(x->meeting, whole));
     text_add(out, "  %-15s %10.3f ms %7.3f %%  of samples to the inputs of programs\n", "copying",
              1e3 * x->hand_in, percent(x->hand_in, whole));
     text_add(out, "  %-15s %10.3f ms %7.3f %%  reading the loss, giving the batch back\n", "the loop",
              1e3 * x->rest, percent(x->rest, whole));
+}
+
+/* ---- several ranks ---- */
+
+/* The same step on each: what of it was waiting for others, and what its thread moved meanwhile. */
+static void add_ranks(text *out, const setup *s, const decision *d, const profile_result *r,
+                      const parts_colours *k) {
+    char name[96], bytes[REPORT_NUMBER_BYTES];
+    text_add(out, "\n%s%-24s%s %s%17s %10s %10s %10s %10s %10s%s\n", k->bold, "The step by rank", k->end,
+             k->dim, "peak in bytes", "ms", "links", "meeting", "moving", "MiB", k->end);
+    for (int i = 0; i < r->run.rank_count; i++) {
+        const profile_rank *x = &r->ranks[i];
+        const train_rank *kept = &r->run.ranks[i];
+        snprintf(name, sizeof name, "%d on %s", i, kept->host);
+        text_add(out, "%-24.24s %17s %10.3f %10.3f %10.3f %10.3f %10.1f%s\n", name,
+                 report_count(kept->peak_bytes, bytes), 1e3 * (x->step.end - x->step.begin),
+                 1e3 * x->step.links, 1e3 * x->step.meeting, 1e3 * x->step.moved.seconds,
+                 (double)x->step.moved.bytes / (1 << 20), kept->equal ? "" : "  bytes are not as planned");
+    }
+    text_add(out, "%-24s %17s %10.3f %10.3f %10s %10.3f\n", "predicted",
+             report_count(d->plan.peak_bytes, bytes), 1e3 * d->point.seconds,
+             1e3 * compose_waiting(&s->request.run, &d->plan), "", 1e3 * r->moving);
+    text_add(out,
+             "  links: in kernels that wait for what others send; meeting: for their word before the step; "
+             "moving\n  and MiB: how long, and how much a rank's thread had from others beside its "
+             "kernels, until they came\n");
 }
 
 /* ---- the page ---- */
@@ -100,7 +129,8 @@ void report_profile_text(text *out, const setup *s, const decision *d, const pro
     add_title(out, s, d, r, &k);
     add_ops(out, r, shown->end - shown->begin, &k);
     add_blocks(out, r, shown->end - shown->begin, &k);
-    add_between(out, shown, &k);
+    add_between(out, shown, r->ranks != NULL, &k);
+    if (r->ranks) add_ranks(out, s, d, r, &k);
     text_add(out, "\n");
     report_memory_table(out, d, &r->run, style);
     char bytes[REPORT_NUMBER_BYTES];

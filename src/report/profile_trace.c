@@ -1,7 +1,8 @@
 /* A profile as a trace for Perfetto (ui.perfetto.dev) and chrome://tracing, in the JSON of the trace event
  * format: a complete event ("ph": "X") for each kernel call, for each step and for what lies between kernels,
  * and a counter ("ph": "C") of the bytes alive, by category, at each call. Microseconds since the first step.
- * It goes to the file a piece at a time, since it is much longer than what it is made of. */
+ * It goes to the file a piece at a time, since it is much longer than what it is made of. Of several ranks
+ * each has a file and is a process of its own in it, so that files can be looked at together. */
 #include <math.h>
 #include <stdio.h>
 
@@ -9,7 +10,7 @@
 #include "io/json.h"
 #include "report/parts.h"
 
-enum { PROCESS = 1, THREAD_STEPS = 1, THREAD_KERNELS = 2 };
+enum { FIRST_PROCESS = 1, THREAD_STEPS = 1, THREAD_KERNELS = 2 };
 
 typedef struct {
     const setup *s;
@@ -67,7 +68,7 @@ static void begin_line(trace *t, const char *name, const char *kind, int thread)
     t->w.lines = false;
     json_put_string(&t->w, "name", name);
     json_put_string(&t->w, "ph", kind);
-    json_put_integer(&t->w, "pid", PROCESS);
+    json_put_integer(&t->w, "pid", FIRST_PROCESS + t->s->comm.rank);
     json_put_integer(&t->w, "tid", thread);
 }
 
@@ -175,9 +176,18 @@ static status add_step(trace *t, int64_t number) {
     snprintf(name, sizeof name, "step %lld", (long long)number + 1);
     add_span(t, name, step->begin, step->end);
     add_span(t, "waiting for data", step->begin, step->ready);
-    double last = step->ready;
+    if (t->s->comm.world > 1) add_span(t, "waiting for the word of other ranks", step->ready, step->met);
+    double last = step->met;
     for (uint32_t run = 0; run < profile_runs(t->d); run++) TRY(add_run(t, number, run, &last));
     return STATUS_OK;
+}
+
+/* How the process is called. */
+static void add_process(trace *t) {
+    char name[REPORT_NAME_BYTES], both[REPORT_NAME_BYTES + 32];
+    report_name(t->s->model.name, name);
+    snprintf(both, sizeof both, "%s, rank %d", name, t->s->comm.rank);
+    add_label(t, "process_name", THREAD_STEPS, t->s->comm.world > 1 ? both : name);
 }
 
 status report_profile_trace(io_writer *file, const setup *s, const decision *d, const profile_result *r) {
@@ -187,7 +197,7 @@ status report_profile_trace(io_writer *file, const setup *s, const decision *d, 
     json_begin_object(&t.w, NULL);
     json_put_string(&t.w, "displayTimeUnit", "ms");
     json_begin_array(&t.w, "traceEvents");
-    add_label(&t, "process_name", THREAD_STEPS, s->model.name);
+    add_process(&t);
     add_label(&t, "thread_name", THREAD_STEPS, "steps");
     add_label(&t, "thread_name", THREAD_KERNELS, "kernels");
     for (int64_t i = 0; i < r->steps && result == STATUS_OK; i++) result = add_step(&t, i);

@@ -5,10 +5,12 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "lower/movements.h"
 #include "lower/predict.h"
 #include "run/loader_plan.h"
 #include "run/weights.h"
 #include "train/feed.h"
+#include "train/together.h"
 #include "train/train_report.h"
 
 /* ---- calls ---- */
@@ -59,8 +61,9 @@ static uint64_t most_rows(const decision *d) {
 }
 
 static uint64_t table_bytes(const decision *d, int64_t steps) {
+    uint64_t world = (uint64_t)comm_world().world, of_rank = sizeof(profile_rank) + sizeof(train_rank);
     return (uint64_t)steps * (moments_of_step(d) * sizeof(double) + sizeof(profile_step)) +
-           2 * most_rows(d) * sizeof(profile_row);
+           2 * most_rows(d) * sizeof(profile_row) + (world > 1 ? world * of_rank : 0);
 }
 
 status profile_reserve(const setup *s, decision *d, int64_t steps, bool *observes) {
@@ -91,6 +94,7 @@ void profile_close(profile_result *r) {
     memory_free(r->step);
     memory_free(r->ops);
     memory_free(r->blocks);
+    memory_free(r->ranks);
     train_result_close(&r->run);
     *r = (profile_result){ 0 };
 }
@@ -103,6 +107,7 @@ typedef struct {
     exec *exec;
     loader *loader;
     feed feed;
+    volatile sig_atomic_t *stop;
 } profiling;
 
 static status begin(profiling *p) {
@@ -113,44 +118,83 @@ static status begin(profiling *p) {
     return feed_open(&p->feed, s, p->d, p->exec);
 }
 
-static status one_step(profiling *p, int64_t number, profile_step *step) {
-    loader_batch batch;
+static comm_moved moved_since(const comm_moved *before) {
+    comm_moved now = comm_moved_so_far();
+    return (comm_moved){ now.movements - before->movements, now.bytes - before->bytes,
+                         now.seconds - before->seconds };
+}
+
+/* Ranks say before a step how they have come to it, `so_far`, as in training: what comes back is the same on
+ * all of them. */
+static status begin_step(profiling *p, status so_far, loader_batch *batch, profile_step *step) {
+    *batch = (loader_batch){ 0 };
     step->begin = exec_now();
-    TRY(loader_next(p->loader, &batch));
+    if (so_far == STATUS_OK) so_far = loader_next(p->loader, batch);
     step->ready = exec_now();
-    TRY(feed_step(&p->feed, &batch, number, p->s->options.learning_rate));
-    loader_done(p->loader);
-    step->end = exec_now();
+    together_note note = { batch->counted_labels, p->stop && *p->stop };
+    TRY(together_agree(so_far, &note));
+    if (note.stops) return status_set(STATUS_INTERRUPTED, "stopped; nothing was written");
+    batch->counted_labels = note.labels;
+    step->met = comm_world().world > 1 ? exec_now() : step->ready;
     return STATUS_OK;
 }
 
-static status measure(profiling *p, int64_t steps, bool observes, volatile sig_atomic_t *stop,
-                      profile_result *r) {
-    profile_step warm_up;
-    TRY(runner_rehearse_validation(&p->feed.run)); /* it is part of the plan: its memory is looked at too */
-    TRY(one_step(p, 0, &warm_up));
+static status end_step(profiling *p, const loader_batch *batch, int64_t number, profile_step *step) {
+    comm_moved before = comm_moved_so_far();
+    TRY(feed_step(&p->feed, batch, number, p->s->options.learning_rate));
+    loader_done(p->loader);
+    step->end = exec_now();
+    step->moved = moved_since(&before);
+    return STATUS_OK;
+}
+
+/* What memory is used, as it is before the clock is read at each kernel. */
+static status look(profiling *p, int64_t steps, bool observes, profile_result *r) {
     TRY(exec_measure(p->exec, &r->run.memory));
     if (observes) TRY(exec_lives_of(p->exec, &r->run.lives));
-    TRY(exec_time(p->exec, r->moments, (uint64_t)steps * r->moments_of_step));
-    while (r->steps < steps) {
-        if (stop && *stop) return status_set(STATUS_INTERRUPTED, "stopped; nothing was written");
-        TRY(one_step(p, 1 + r->steps, &r->step[r->steps]));
-        r->steps++;
+    return exec_time(p->exec, r->moments, (uint64_t)steps * r->moments_of_step);
+}
+
+static status measure(profiling *p, int64_t steps, bool observes, profile_result *r) {
+    profile_step warm_up;
+    loader_batch batch;
+    /* It is part of the plan: its memory is looked at too. */
+    status so_far = runner_rehearse_validation(&p->feed.run);
+    TRY(begin_step(p, so_far, &batch, &warm_up));
+    so_far = end_step(p, &batch, 0, &warm_up);
+    if (so_far == STATUS_OK) so_far = look(p, steps, observes, r);
+    for (int64_t i = 0; i < steps; i++) {
+        TRY(begin_step(p, so_far, &batch, &r->step[i]));
+        so_far = end_step(p, &batch, 1 + i, &r->step[i]);
+        if (so_far == STATUS_OK) r->steps++;
     }
-    return STATUS_OK;
+    return comm_agree(so_far);
 }
 
 /* ---- summing up ---- */
 
+static op_cost cost_of(const program *p, uint32_t step) {
+    const node *n = graph_node(&p->graph, p->steps[step].node);
+    return n->op->cost(&p->graph, n);
+}
+
+static bool is_wait(const program *p, uint32_t step) {
+    op_cost cost = cost_of(p, step);
+    return movements_is_wait(graph_node(&p->graph, p->steps[step].node)->op, &cost);
+}
+
 static void split_step(const profile_result *r, const decision *d, int64_t number) {
     profile_step *step = &r->step[number];
-    double last = step->ready;
-    step->data = step->ready - step->begin;
+    double last = step->met;
+    step->data = step->ready - step->begin, step->meeting = step->met - step->ready;
     for (uint32_t run = 0; run < profile_runs(d); run++) {
         uint32_t k;
         const double *moment = profile_moments(r, d, number, run, &k);
+        const program *p = &d->plan.programs[k].program;
         step->hand_in += moment[0] - last;
-        last = moment[d->plan.programs[k].program.count];
+        for (uint32_t i = 0; i < p->count; i++)
+            if (is_wait(p, i)) step->links += moment[i + 1] - moment[i];
+        last = moment[p->count];
         step->kernels += last - moment[0];
     }
     step->rest = step->end - last;
@@ -206,6 +250,8 @@ static void add_run(profile_result *r, const setup *s, const decision *d, uint32
         double seconds = moment[i + 1] - moment[i], predicted = p->steps[i].seconds;
         profile_bound b = profile_bound_of(p, i, &s->request.run.lower.rates);
         phase at = (phase)n->phase;
+        op_cost cost = cost_of(p, i);
+        if (cost.sent > 0) r->moving += movements_seconds(&s->request.run.lower.rates.links, &cost);
         add_call(row_of_op(r, n->op->name, at), at, seconds, predicted, &b);
         add_call(row_of_block(r, n->site), at, seconds, predicted, &b);
         add_call(&r->total, at, seconds, predicted, &b);
@@ -223,10 +269,15 @@ static int compare_sites(const void *a, const void *b) {
     return (i > j) - (i < j);
 }
 
-static void summarise(profile_result *r, const setup *s, const decision *d) {
-    if (!r->steps) return;
+/* All ranks show the same step. `so_far` is that of all. */
+static status choose_step(status so_far, profile_result *r, const decision *d) {
     for (int64_t i = 0; i < r->steps; i++) split_step(r, d, i);
     r->shown = median_step(r);
+    return so_far == STATUS_OK ? comm_tell(&r->shown, sizeof r->shown) : so_far;
+}
+
+static void summarise(profile_result *r, const setup *s, const decision *d) {
+    if (!r->steps) return;
     for (uint32_t run = 0; run < profile_runs(d); run++) add_run(r, s, d, run);
     qsort(r->ops, r->op_count, sizeof *r->ops, compare_seconds);
     qsort(r->blocks, r->block_count, sizeof *r->blocks, compare_sites);
@@ -237,15 +288,39 @@ static void summarise(profile_result *r, const setup *s, const decision *d) {
     r->run.tokens_per_second = r->run.step_seconds > 0 ? tokens / r->run.step_seconds : NAN;
 }
 
+/* What each of several ranks tells of itself. */
+static status hear_ranks(const profiling *p, profile_result *r) {
+    uint64_t world = (uint64_t)comm_world().world;
+    if (world < 2) return STATUS_OK;
+    TRY(together_measure(p->exec, p->d, &r->run));
+    r->ranks = memory_new(world, sizeof *r->ranks);
+    TRY(comm_agree(r->ranks ? STATUS_OK : status_set(STATUS_FAILED, "no memory for a profile")));
+    profile_rank mine = { .step = r->step[r->shown] };
+    memcpy(mine.by_category, r->run.memory.by_category, sizeof mine.by_category);
+    mine.by_category[CATEGORY_RUNTIME] = r->run.runtime_bytes;
+    return comm_share(&mine, r->ranks, sizeof mine);
+}
+
+/* As training does before its first step. */
+static status keep_reserve(const profiling *p, profile_result *r) {
+    if (comm_world().world < 2) return STATUS_OK;
+    exec_rehearse(p->exec);
+    return comm_agree(exec_check_reserve(p->exec, &r->run.runtime_bytes));
+}
+
 status profile_run(const setup *s, const decision *d, int64_t steps, bool observes,
                    volatile sig_atomic_t *stop, profile_result *r) {
     TRY(model_computes(&s->model));
     *r = (profile_result){ 0 };
-    profiling p = { .s = s, .d = d };
+    profiling p = { .s = s, .d = d, .stop = stop };
     status result = open_tables(d, steps, observes, r);
     if (result == STATUS_OK) result = begin(&p);
-    if (result == STATUS_OK) result = measure(&p, steps, observes, stop, r);
+    result = comm_agree(result);
+    if (result == STATUS_OK) result = keep_reserve(&p, r);
+    if (result == STATUS_OK) result = measure(&p, steps, observes, r);
+    result = choose_step(result, r, d);
     summarise(r, s, d);
+    if (result == STATUS_OK) result = hear_ranks(&p, r);
     r->run.resident_peak_bytes = exec_resident_peak(p.exec);
     loader_close(p.loader);
     feed_close(&p.feed);

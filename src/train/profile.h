@@ -9,14 +9,25 @@
  * really seen. */
 #pragma once
 
+#include "comm/comm.h"
 #include "train/train.h"
 
 /* In seconds of exec_now. */
 typedef struct {
-    double begin, ready, end; /* asking for the batch; having it; the update and all else is done */
-    double data, hand_in, kernels, rest; /* they add up to end - begin: waiting for the batch, writing inputs,
-                                            in calls of kernels, everything after the last one */
+    double begin, ready, met, end; /* asking for the batch; having it, and all other ranks as well; the update
+                                      and all else is done */
+    double data, meeting, hand_in, kernels, rest; /* they add up to end - begin: waiting for the batch, for
+                                                     the word of other ranks, writing inputs, in calls of
+                                                     kernels, everything after the last one */
+    double links;                                 /* of `kernels`: waiting for what other ranks send */
+    comm_moved moved;                             /* by this rank's thread meanwhile */
 } profile_step;
+
+/* What one of several ranks held and did in the step that is shown. What it kept of its plan: run.ranks. */
+typedef struct {
+    uint64_t by_category[CATEGORY_COUNT]; /* measured */
+    profile_step step;                    /* moments by a clock of its own */
+} profile_rank;
 
 /* A sum over kernel calls of one optimizer step. */
 typedef struct {
@@ -37,6 +48,8 @@ typedef struct {
     uint32_t shown; /* the median step, which the rows tell of */
     profile_row *ops, *blocks, total;
     uint32_t op_count, block_count; /* ops: longest first; blocks: by number, what is outside of them last */
+    profile_rank *ranks; /* run.rank_count of them; NULL: there is one process, or not all came to the end */
+    double moving;       /* seconds that the movements of a step were predicted to take */
     double *moments;
     uint64_t moments_of_step;
     uint64_t table_bytes; /* all that the profile itself keeps, run.lives among it where it is kept */
@@ -47,7 +60,8 @@ typedef struct {
 status profile_reserve(const setup *s, decision *d, int64_t steps, bool *observes);
 
 /* `observes`: as profile_reserve said; without it run.lives is NULL. The result is valid (as far as it got)
- * in any case. STATUS_INTERRUPTED after *stop. */
+ * in any case. STATUS_INTERRUPTED after *stop. All ranks call it with the same number of steps, and the step
+ * that is shown is the median one of rank 0. */
 status profile_run(const setup *s, const decision *d, int64_t steps, bool observes,
                    volatile sig_atomic_t *stop, profile_result *r);
 void profile_close(profile_result *r);

@@ -126,12 +126,14 @@ static void put_step(page *p, const profile_result *r) {
         double seconds;
     } parts[] = { { "in kernels", "", x->kernels },
                   { "waiting", "for the batch", x->data },
+                  { "meeting", "for the word of other ranks", x->meeting },
                   { "copying", "samples to the inputs", x->hand_in },
                   { "the loop", "reading the loss", x->rest } };
     page_bar bars[sizeof parts / sizeof *parts];
-    uint32_t n = sizeof parts / sizeof *parts;
-    for (uint32_t i = 0; i < n; i++)
-        bars[i] = (page_bar){ parts[i].name, parts[i].note, parts[i].seconds, { NAN, NAN }, NULL };
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (r->ranks || strcmp(parts[i].name, "meeting") != 0)
+            bars[n++] = (page_bar){ parts[i].name, parts[i].note, parts[i].seconds, { NAN, NAN }, NULL };
     page_put_bars(p, &(page_bars){ .name = "The step by the clock",
                                    .label_word = "part",
                                    .note_word = "what for",
@@ -139,6 +141,40 @@ static void put_step(page *p, const profile_result *r) {
                                    .value_name = "seconds",
                                    .bars = bars,
                                    .count = n });
+}
+
+/* The same step on each rank, and what of it was waiting for others. */
+static void put_ranks(page *p, const decision *d, const profile_result *r) {
+    enum { REST, LINKS, MEETING, ALL };
+    static const char *const pieces[] = { "computing and the rest", "waiting for links", "meeting" };
+    uint32_t count = (uint32_t)r->run.rank_count;
+    page_bar *bars = memory_new(count, sizeof *bars);
+    char(*labels)[REPORT_NUMBER_BYTES] = memory_new(count, sizeof *labels);
+    double(*parts)[ALL] = memory_new(count, sizeof *parts);
+    for (uint32_t i = 0; bars && labels && parts && i < count; i++) {
+        const profile_step *x = &r->ranks[i].step;
+        double whole = x->end - x->begin;
+        snprintf(labels[i], sizeof labels[i], "rank %u", (unsigned)i);
+        parts[i][REST] = whole - x->links - x->meeting;
+        parts[i][LINKS] = x->links, parts[i][MEETING] = x->meeting;
+        bars[i] = (page_bar){ labels[i], r->run.ranks[i].host, whole, { d->point.seconds, NAN }, parts[i] };
+    }
+    if (!bars || !labels || !parts)
+        p->out.failed = true;
+    else
+        page_put_bars(p, &(page_bars){ .name = "The step by rank",
+                                       .label_word = "rank",
+                                       .note_word = "host",
+                                       .unit = PAGE_SECONDS,
+                                       .value_name = "measured",
+                                       .mark_names = { "predicted", NULL },
+                                       .piece_names = pieces,
+                                       .piece_count = ALL,
+                                       .bars = bars,
+                                       .count = count });
+    memory_free(bars);
+    memory_free(labels);
+    memory_free(parts);
 }
 
 void page_put_time(page *p, const setup *s, const decision *d, const profile_result *profile) {
@@ -149,4 +185,5 @@ void page_put_time(page *p, const setup *s, const decision *d, const profile_res
     put_ops(p, profile->ops, profile->op_count, true);
     put_blocks(p, profile);
     put_step(p, profile);
+    if (profile->ranks) put_ranks(p, d, profile);
 }
