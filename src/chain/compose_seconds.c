@@ -1,10 +1,11 @@
 #include "chain/compose_seconds.h"
 
 /* How many of its calls a rank has. Of validation alone ranks have a unit each in turn: then it is the first
- * one, which has the most. */
+ * one, which has the most. What fills no call all run once, be it beside another rank that has the samples or
+ * to be rehearsed. */
 static double calls_here(const compose_run *r, const program_shape *s) {
     if (r->training || r->ranks < 2 || !r->unit || s->task != TASK_EVALUATE) return (double)s->calls;
-    if (s->first) return s->first / r->unit % r->ranks == 0; /* what fills no call */
+    if (s->first) return (double)s->calls; /* what fills no call */
     int64_t each = s->batch < r->unit ? r->unit / s->batch : 1, turn = each * r->ranks,
             rest = s->calls % turn;
     return (double)(s->calls / turn * each + (rest < each ? rest : each));

@@ -519,9 +519,12 @@ static int threads_of(const setup *s) {
     return s->options.threads ? (int)s->options.threads : own > 1 ? (int)own : 1;
 }
 
-/* A plan for ranks that nobody started is looked for with all processors, since no others are at it. */
-static int threads_searching(const setup *s, int threads) {
-    return s->options.ranks > comm_world().world && !s->options.threads ? threads_available() : threads;
+/* What a search holds grows with its threads, so a plan for ranks that nobody started is looked for with
+ * those that one of them would have. Of a machine that is elsewhere nobody knows that: all of this one look.
+ */
+static int threads_searching(const setup *s, const device *on, int threads) {
+    bool elsewhere = on->apart && !on->begin, imagined = s->options.ranks > comm_world().world;
+    return imagined && elsewhere && !s->options.threads ? threads_available() : threads;
 }
 
 /* GPUs are reached by NCCL, which takes of both memories. */
@@ -543,11 +546,11 @@ static status make_request(setup *s) {
     TRY(check_unit(o));
     TRY(check_ranks(s));
     int threads = threads_of(s);
-    threads_set(threads_searching(s, threads));
     compose_run *r = &s->request.run;
     int64_t context;
     const device *on;
     TRY(setup_device(o, &on));
+    threads_set(threads_searching(s, on, threads));
     TRY(reserve_transport(s, on));
     TRY(check_away(o, on));
     TRY(context_of(s, &context));

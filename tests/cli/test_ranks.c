@@ -199,8 +199,8 @@ static void one_sentence(void **state) {
         2, "train char-small --data text --out no --batch 8 --unit 2 --offload gradients --offload-to .", 2,
         "gradients of several ranks travel");
     several_refused(2, "plan tiny --batch 8 --unit 2", 2, "mpirun started 2 processes, and plan is of one");
-    several_refused(2, "profile tiny --batch 8 --unit 2", 2,
-                    "mpirun started 2 processes, and profile is of one");
+    several_refused(2, "compare tiny --batch 8 --unit 2", 2,
+                    "mpirun started 2 processes, and compare is of one");
     assert_int_not_equal(access("no", F_OK), 0);
 }
 
@@ -292,6 +292,27 @@ static void plans_for_ranks(void **state) {
     command_expect(0, "compare tiny --batch 8 --unit 2 --ranks 2 --quiet");
     assert_true(command_says("plan tiny --batch 8 --unit 2 --micro-batch 2 --ranks 2", 0,
                              "2 micro-batches of 2 on each of 2 ranks, in units of 2"));
+}
+
+/* What is planned with nobody there is what ranks plan, the search's own memory and threads included. */
+static void plans_are_those_of_ranks(void **state) {
+    (void)state;
+    static const char *const of = "char-small --batch 8 --unit 2 --data text --steps 1 --eval-samples 2";
+    char line[300];
+    json_document run;
+    if (several_left_out()) return;
+    for (int ranks = 2; ranks <= 4; ranks *= 2) {
+        command_shell("rm -rf several");
+        snprintf(line, sizeof line, "train %s --out several --quiet", of);
+        if (several_start(ranks, line)) fail_msg("%s", several_said());
+        several_kept_to_plans("several", ranks);
+        snprintf(line, sizeof line, "plan %s --quiet --json --ranks %d", of, ranks);
+        uint64_t planned = command_asked(line, "predicted.peak_bytes");
+        assert_int_equal(json_open("several/run.json", &run), STATUS_OK);
+        if (command_number(&run, "transport_bytes") == command_asked(line, "transport_bytes"))
+            assert_int_equal(command_number(&run, "predicted.peak_bytes"), planned);
+        json_close(&run);
+    }
 }
 
 /* ---- links ---- */
@@ -399,6 +420,7 @@ int main(void) {
         cmocka_unit_test(ranks_that_differ),
         cmocka_unit_test(launchers_without_mpi),
         cmocka_unit_test(plans_for_ranks),
+        cmocka_unit_test(plans_are_those_of_ranks),
         cmocka_unit_test(one_is_killed),
         cmocka_unit_test(one_is_stopped),
         cmocka_unit_test(hosts_have_links),
