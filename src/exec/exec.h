@@ -76,7 +76,7 @@ status exec_put(exec *e, const exec_value *x, uint64_t first, const exec_part *p
  * exec_meet, `writers` of them may look at values then, and when a rank has looked at all that it wanted, or
  * has failed (`mine`), it calls exec_served, in which it has what others want until none wants anything. Then
  * that comes back with `mine`, or with what went wrong here since. Where another rank has failed it is
- * STATUS_INTERRUPTED, and so is looking: comm_agree says more. Without shares both do nothing. */
+ * STATUS_INTERRUPTED, and so is looking: comm_agree says more. With one rank both do nothing. */
 bool exec_is_here(const exec *e, const exec_value *x, uint64_t first);
 void exec_meet(exec *e, int writers);
 status exec_served(exec *e, status mine);

@@ -44,7 +44,7 @@ struct exec {
     bool in_step;       /* between exec_begin and exec_end, of a device apart */
     uint64_t passing;   /* bytes of the staging buffer that are under way since then */
     struct {
-        comm_piece *pieces; /* by rank; NULL: nothing is shared, so nobody meets */
+        comm_piece *pieces; /* by rank; NULL: nothing is shared, so nothing is asked for */
         int writers;
         bool goes_on;
     } meeting;            /* meeting.c */

@@ -1,6 +1,7 @@
-/* Ranks that write files of whole tensors, of which each has a share alone. They meet in rounds: all say what
- * they want of whom, and all of that moves at once. So it is in nobody's way in which order each writes, and
- * a rank that fails is heard by all in the next round. */
+/* Ranks that write files of whole tensors, of which each may have a share alone. They meet in rounds: all say
+ * what they want of whom, and all of that moves at once. So it is in nobody's way in which order each writes,
+ * and a rank that fails is heard by all in the next round. Where nothing is shared that is all there is to a
+ * round. */
 #include <assert.h>
 #include <string.h>
 
@@ -18,6 +19,8 @@ typedef struct {
 } wish;
 static_assert(sizeof(wish) <= COMM_WORD, "a wish is one word");
 
+enum { BETWEEN_ROUNDS = 16 << 20 }; /* bytes that are written before a failure elsewhere is heard of */
+
 status meeting_open(exec *e) {
     if (!plan_has_shares(e->plan) || comm_world().world < 2) return STATUS_OK;
     e->meeting.pieces = memory_new((size_t)comm_world().world, sizeof *e->meeting.pieces);
@@ -27,7 +30,7 @@ status meeting_open(exec *e) {
 void meeting_close(exec *e) { memory_free(e->meeting.pieces); }
 
 void exec_meet(exec *e, int writers) {
-    if (!e->meeting.pieces) return;
+    if (comm_world().world < 2) return;
     e->meeting.goes_on = true, e->meeting.writers = writers;
 }
 
@@ -112,7 +115,8 @@ status meeting_view(exec *e, bool here, const meeting_place *at, exec_part *part
         return status_set(STATUS_INTERRUPTED, "rank %d is asked for what it has, and doesn't listen",
                           at->rank);
     if (here && e->meeting.writers < 2) return STATUS_OK;
-    if (part->bytes > piece_bytes(e)) part->bytes = piece_bytes(e);
+    uint64_t most = e->meeting.pieces ? piece_bytes(e) : BETWEEN_ROUNDS;
+    if (part->bytes > most) part->bytes = most;
     if (!here) mine = (wish){ WANTS, at->rank, at->index, at->first, part->bytes };
     return round_of(e, &mine, part->data);
 }
