@@ -216,19 +216,36 @@ static status verify_file(const char *folder, const char *name, const io_sum *sh
     return STATUS_OK;
 }
 
-static status verify_kind(const char *folder, const char *stem, const trainer_files *f) {
+/* Files that are divided among those who look: in turn, over all kinds. */
+typedef struct {
+    int part, parts, turn;
+} looker;
+
+static status verify_kind(const char *folder, const char *stem, const trainer_files *f, looker *who) {
     char name[SHARDS_NAME_BYTES];
     int files = trainer_files_count(f);
-    for (int k = 0; k < files; k++) TRY(verify_file(folder, shards_name(stem, k, files, name), &f->sums[k]));
-    return files > 1 ? verify_file(folder, shards_all(stem, files, name), &f->index) : STATUS_OK;
+    for (int k = 0; k < files; k++)
+        if (who->turn++ % who->parts == who->part)
+            TRY(verify_file(folder, shards_name(stem, k, files, name), &f->sums[k]));
+    bool index = files > 1 && who->turn++ % who->parts == who->part;
+    return index ? verify_file(folder, shards_all(stem, files, name), &f->index) : STATUS_OK;
+}
+
+status checkpoint_read(const char *folder, trainer_state *t) {
+    char path[CHECKPOINT_PATH_BYTES];
+    TRY(path_of(folder, STATE, path));
+    return trainer_state_read(path, t);
+}
+
+status checkpoint_verify_part(const char *folder, const trainer_state *t, int part, int parts) {
+    looker who = { .part = part, .parts = parts };
+    TRY(verify_kind(folder, trainer_state_weights(t), &t->model, &who));
+    return verify_kind(folder, trainer_state_optimizer, &t->optimizer, &who);
 }
 
 status checkpoint_verify(const char *folder, trainer_state *t) {
-    char path[CHECKPOINT_PATH_BYTES];
-    TRY(path_of(folder, STATE, path));
-    TRY(trainer_state_read(path, t));
-    TRY(verify_kind(folder, trainer_state_weights(t), &t->model));
-    return verify_kind(folder, trainer_state_optimizer, &t->optimizer);
+    TRY(checkpoint_read(folder, t));
+    return checkpoint_verify_part(folder, t, 0, 1);
 }
 
 /* ---- loading ---- */

@@ -26,6 +26,11 @@ status checkpoint_save(exec *e, const setup *s, const decision *d, const identit
 /* Is all of this folder as it was written? STATUS_INVALID with a sentence when not. Reads every byte. */
 status checkpoint_verify(const char *folder, trainer_state *t);
 
+/* The same in two steps: what it says of itself; and whether its files are that, of which each of `parts`
+ * looks at some, one of them at each. */
+status checkpoint_read(const char *folder, trainer_state *t);
+status checkpoint_verify_part(const char *folder, const trainer_state *t, int part, int parts);
+
 /* Has a verified checkpoint, which t describes, every value that the plan begins a step with, in its type and
  * shape? STATUS_INVALID with a sentence when not. Reads headers alone. */
 status checkpoint_check(const plan *p, const char *folder, const trainer_state *t);

@@ -1,6 +1,7 @@
 #include "train/model_save.h"
 
 #include <stdio.h>
+#include <sys/stat.h>
 
 #include "comm/comm.h"
 #include "io/checkpoint_folder.h"
@@ -22,6 +23,48 @@ static const model_config *config_of(const model_saved *m) { return m->s->custom
 
 static weights_form form_of(const model_saved *m) {
     return (weights_form){ .type = setup_save_dtype(&m->s->options), .batches = m->done };
+}
+
+/* The names that the model of so many files has. */
+static status check_names(const char *folder, int files) {
+    char name[SHARDS_NAME_BYTES];
+    TRY(io_check_target(folder, shards_name(STEM, 0, 1, name)));
+    TRY(io_check_target(folder, shards_all(STEM, 2, name)));
+    for (int k = 0; k < files; k++) TRY(io_check_target(folder, shards_name(STEM, k, files, name)));
+    return STATUS_OK;
+}
+
+static status check_adapter(const char *folder) {
+    static const char *const names[] = { "adapter_model.safetensors", "adapter_config.json",
+                                         "adapter_base.json" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) TRY(io_check_target(folder, names[i]));
+    return STATUS_OK;
+}
+
+/* What has the name of the folder in between has to be one. */
+static status check_partial(const char *folder) {
+    char path[CHECKPOINT_PATH_BYTES];
+    struct stat about;
+    TRY(path_of_partial(folder, path));
+    if (lstat(path, &about) != 0 || S_ISDIR(about.st_mode)) return STATUS_OK;
+    return status_set(STATUS_INVALID,
+                      "%s is no folder, and files of several ranks are written in one of this name; move it "
+                      "away or choose another --out",
+                      path);
+}
+
+status model_save_check(const setup *s, const decision *d, const identity *run) {
+    char best[CHECKPOINT_PATH_BYTES];
+    const char *out = s->options.out;
+    if (!out) return STATUS_OK;
+    if (weights_adapter(s, d, run).pass) return check_adapter(out);
+    int files = weights_files(&d->plan, s->custom ? NULL : &s->config);
+    TRY(check_names(out, files));
+    if (files > 1) TRY(check_partial(out));
+    if (!s->options.keep_best || snprintf(best, sizeof best, "%s/%s", out, TRAIN_BEST) >= (int)sizeof best)
+        return STATUS_OK;
+    TRY(check_names(best, files));
+    return files > 1 ? check_partial(best) : STATUS_OK;
 }
 
 static status save_alone(const model_saved *m, const adapter_files_about *adapter, const char *folder) {

@@ -19,6 +19,10 @@ typedef struct {
  * they do, the folder has no model until the next start (model_save_clean). */
 status model_save(const model_saved *m, const char *folder);
 
+/* STATUS_INVALID where something stands in the way of a file of weights, in options.out or in the folder of
+ * the best: that is to be known before the first step. */
+status model_save_check(const setup *s, const decision *d, const identity *run);
+
 /* Removes what killed runs have left half written in the folder of a run, and puts in place what was whole.
  */
 status model_save_clean(const char *out);

@@ -7,8 +7,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "base/memory.h"
 #include "base/utf8.h"
+#include "comm/comm.h"
 #include "io/file.h"
 #include "train/model_save.h"
 #include "train/occupied.h"
@@ -33,6 +35,54 @@ static bool exists(const char *folder, const char *name) {
     return stat(path, &about) == 0;
 }
 
+/* ---- together ---- */
+
+/* What a rank says: which checkpoint it looks at, or that it has found where to go on. */
+typedef struct {
+    bool over, failed;
+    int64_t step;
+    uint64_t digest; /* of what the checkpoint says of itself */
+} finding;
+
+/* All ranks look at the same checkpoints in the same order, or none goes on. `so_far`: how this one has come
+ * here; it is the caller's own failure that is told where there is one. */
+static status meet(status so_far, finding own) {
+    int world = comm_world().world;
+    const void *heard;
+    if (world < 2) return so_far;
+    own.failed = so_far != STATUS_OK;
+    char sentence[STATUS_SENTENCE];
+    snprintf(sentence, sizeof sentence, "%s", own.failed ? status_message() : "");
+    TRY(comm_hear(&own, sizeof own, &heard));
+    if (own.failed) return status_set(so_far, "%s", sentence);
+    const finding *all = heard;
+    for (int r = 0; r < world; r++)
+        if (all[r].failed) return status_set(STATUS_INTERRUPTED, "rank %d can't find where to go on from", r);
+    for (int r = 1; r < world; r++) {
+        if (all[r].step != all[0].step)
+            return status_set(STATUS_INVALID,
+                              "rank %d would go on from step %lld, and rank 0 from step %lld: the folder of "
+                              "the run is not one for all",
+                              r, (long long)all[r].step, (long long)all[0].step);
+        if (all[r].over != all[0].over || all[r].digest != all[0].digest)
+            return status_set(STATUS_INVALID,
+                              "rank %d finds another checkpoint of step %lld than rank 0: the folder of the "
+                              "run is not one for all",
+                              r, (long long)all[0].step);
+    }
+    return STATUS_OK;
+}
+
+/* Looks at this rank's files of it, and tells what all have seen. */
+static status verify(const char *folder, const trainer_state *t, status *verified) {
+    comm_ranks ranks = comm_world();
+    char run[IDENTITY_DIGEST_BYTES];
+    uint64_t said = hash_name(identity_digest(&t->run, run)) * 31 + t->samples;
+    TRY(meet(STATUS_OK, (finding){ .step = t->step, .digest = said }));
+    *verified = comm_agree(checkpoint_verify_part(folder, t, ranks.rank, ranks.world));
+    return comm_failed();
+}
+
 static status take(resume *r, const char *folder) {
     snprintf(r->folder, sizeof r->folder, "%s", folder);
     if (r->replaces) identity_take_weights(&r->run, &r->state.run); /* they may be replaced already */
@@ -42,14 +92,15 @@ static status take(resume *r, const char *folder) {
 }
 
 /* Is this checkpoint whole, and of the step that its name says? What is wrong with it is said. */
-static bool is_whole(resume *r, const char *folder, int64_t step) {
-    if (checkpoint_verify(folder, &r->state) != STATUS_OK)
-        resume_say(r, "%s is passed over: %s", folder, status_message());
-    else if (r->state.step != step)
+static status look_at(resume *r, const char *folder, int64_t step, bool *whole) {
+    status is = checkpoint_read(folder, &r->state);
+    *whole = is == STATUS_OK && r->state.step == step;
+    if (is == STATUS_OK && !*whole)
         resume_say(r, "%s is passed over: it says that it is of step %lld", folder, (long long)r->state.step);
-    else
-        return true;
-    return false;
+    if (*whole) TRY(verify(folder, &r->state, &is));
+    if (is != STATUS_OK) resume_say(r, "%s is passed over: %s", folder, status_message());
+    *whole &= is == STATUS_OK;
+    return STATUS_OK;
 }
 
 /* The newest valid one that is later than step `after`; none: r->step stays as it is. `*count`: how many
@@ -62,7 +113,7 @@ static status find_later(resume *r, const char *out, int64_t after, uint32_t *co
     for (uint32_t i = 0; i < *count && !found && steps[i] > after && result == STATUS_OK; i++) {
         char folder[CHECKPOINT_PATH_BYTES];
         result = checkpoint_folder_name(out, steps[i], folder);
-        found = result == STATUS_OK && is_whole(r, folder, steps[i]);
+        if (result == STATUS_OK) result = look_at(r, folder, steps[i], &found);
         if (found) result = take(r, folder);
     }
     memory_free(steps);
@@ -85,7 +136,10 @@ static status find_named(resume *r, const char *from) {
                           "--resume %s: it is no folder; name the --out of a run or one of its checkpoints",
                           from);
     if (exists(from, "trainer_state.json")) {
-        TRY(checkpoint_verify(from, &r->state));
+        status verified = STATUS_OK;
+        TRY(checkpoint_read(from, &r->state));
+        TRY(verify(from, &r->state, &verified));
+        TRY(verified);
         return take(r, from);
     }
     TRY(find_newest(r, from));
@@ -134,9 +188,8 @@ static status find(const setup *s, resume *r) {
     return find_in_out(s, r);
 }
 
-status resume_find(const setup *s, resume *r) {
+static status find_here(const setup *s, resume *r) {
     const setup_options *o = &s->options;
-    *r = (resume){ .lock.file = -1 };
     if (!o->out && !o->resume) /* ranks compare what they train and on what, also where nothing is kept */
         return s->comm.world > 1 ? identity_of(s, &r->run) : STATUS_OK;
     if (o->out && s->comm.rank == 0 && exists(o->out, ".")) TRY(lock_out(o->out, r));
@@ -156,10 +209,16 @@ status resume_find(const setup *s, resume *r) {
                       (long long)r->step, (long long)o->steps);
 }
 
+status resume_find(const setup *s, resume *r) {
+    *r = (resume){ .lock.file = -1 };
+    status mine = find_here(s, r);
+    return meet(mine, (finding){ .over = true, .step = r->step });
+}
+
 /* Something that stands in the way of a file of the run's end is refused at its beginning. */
 static status check_targets(const char *out) {
-    static const char *const names[] = { "model.safetensors", "config.json", "generation_config.json",
-                                         "metrics.jsonl", "run.json" };
+    static const char *const names[] = { "config.json", "generation_config.json", "metrics.jsonl",
+                                         "run.json" };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) TRY(io_check_target(out, names[i]));
     return STATUS_OK;
 }

@@ -21,7 +21,8 @@ typedef struct {
  * - of options.resume_from (a run's folder, or one checkpoint), which must have one; if this very run has
  * gone on from there in options.out and has a later one there, that one;
  * - without resume_from, of options.out; a run that has saved none begins at the start.
- * Damaged checkpoints are passed over, and r->said says so. STATUS_INVALID where the run is another one:
+ * Damaged checkpoints are passed over, and r->said says so. All ranks call it: each looks at some of a
+ * checkpoint's files, so that all of them are looked at once. STATUS_INVALID where the run is another one:
  * another model, other data or other options that matter. End with resume_close, also after a failure. */
 status resume_find(const setup *s, resume *r);
 void resume_close(resume *r);

@@ -107,18 +107,35 @@ static status begin_here(training *t) {
     return feed_open(&t->feed, s, t->d, t->exec);
 }
 
+/* What stands in the way of a file of the end is found before the first step. */
+static status hold(training *t) {
+    TRY(model_save_check(t->s, t->d, &t->from->run));
+    return resume_hold(t->s, t->from);
+}
+
 /* Last: what is refused leaves an earlier run's files alone. */
 static status claim(training *t) {
-    TRY(comm_agree(t->s->comm.rank ? STATUS_OK : resume_hold(t->s, t->from)));
+    TRY(comm_agree(t->s->comm.rank ? STATUS_OK : hold(t)));
     TRY(comm_agree(one_folder_check(t->s->options.out)));
     if (t->s->comm.rank) return STATUS_OK;
     TRY(resume_claim(t->s, t->from));
     return journal_open(t->s, t->d, &t->from->run, t->from->step, &t->journal);
 }
 
+/* What earlier starts have validated decides when a run is over, and what is the best of it: all take what
+ * rank 0 has read, since a folder of the network may lag on some host. */
+static status share_history(training *t) {
+    train_result *r = t->result;
+    if (!r->first) return STATUS_OK;
+    TRY(comm_tell(&r->evaluation_count, sizeof r->evaluation_count));
+    TRY(comm_tell(&r->best, sizeof r->best));
+    return comm_tell(r->evaluations, r->evaluation_count * sizeof *r->evaluations);
+}
+
 /* No rank changes a file before all have read theirs. */
 static status begin(training *t) {
     TRY(comm_agree(begin_here(t)));
+    TRY(share_history(t));
     exec_rehearse(t->exec);
     TRY(comm_agree(exec_check_reserve(t->exec, &t->result->runtime_bytes)));
     t->least = train_report_least(t->s, t->d);

@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "cli/command.h"
 #include "cli/several.h"
+#include "io/lock.h"
 #include "io/safetensors.h"
 #include "io/scratch.h"
 
@@ -178,6 +179,28 @@ static void a_full_disk(int full, const char *with) {
     goes_on("full", "a full disk");
 }
 
+/* Rank 1 fails at once, and rank 0 would at 40 MiB of a file of 45: it hears of rank 1 before that, also
+ * where nothing is shared. */
+static void others_stop_soon(void **state) {
+    (void)state;
+    static const char *const shares[] = { "copies", "weights" };
+    char whole[1000];
+    if (several_left_out()) return;
+    have_begun();
+    for (int i = 0; i < 2; i++) {
+        size_t n = 0;
+        command_shell("rm -rf full && cp -r begun full");
+        for (int r = 0; r < 2; r++) /* blocks of 512 bytes */
+            n += (size_t)snprintf(whole + n, sizeof whole - n,
+                                  "%s-n 1 sh -c 'ulimit -f %d; exec " SEVERAL_SNUG
+                                  " %s --steps 4 --out full --resume --sharding %s'",
+                                  r ? " : " : "", r ? 200 : 40 * 2048, usual, shares[i]);
+        int code = several_start_whole(whole);
+        if (code != 1 || !command_has_words(several_said(), "rank 1 on "))
+            fail_msg("%s: exit %d: %s", shares[i], code, several_said());
+    }
+}
+
 static void a_full_disk_on_one_rank(void **state) {
     (void)state;
     if (several_left_out()) return;
@@ -239,6 +262,50 @@ static void one_is_killed_as_it_writes(void **state) {
     kills(1);
 }
 
+/* What stands in the place of a file of the end is found before the first step. */
+static void obstacles_are_found_early(void **state) {
+    (void)state;
+    static const char *const names[] = { "model.safetensors.index.json", "model-00002-of-00002.safetensors",
+                                         "model.safetensors", "best/model-00001-of-00002.safetensors" };
+    char line[400];
+    if (several_left_out()) return;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(line, sizeof line, "rm -rf stands && mkdir -p stands/%s", names[i]);
+        command_shell(line);
+        snprintf(line, sizeof line, "%s --steps 2 --out stands --keep-best", usual);
+        several_refused(2, line, 2, names[i]);
+        command_shell("[ ! -e stands/metrics.jsonl ]");
+    }
+    command_shell("rm -rf stands && mkdir stands && touch stands/model.partial");
+    snprintf(line, sizeof line, "%s --steps 2 --out stands", usual);
+    several_refused(2, line, 2, "stands/model.partial is no folder");
+}
+
+/* A rank whose folder of the network lags: it sees the checkpoint, and of the validations before the first
+ * alone. All go by what rank 0 has read, and stop at the same step. */
+static void a_history_is_that_of_rank_0(void **state) {
+    (void)state;
+    char here[200], whole[2000];
+    static const char of[] = "train tiny --data text --batch 8 --unit 2 --threads 1 --exact --quiet "
+                             "--eval-samples 2 --eval-every 1 --save-every 2 --schedule constant --lr 3 "
+                             "--rank-timeout 20 --out mine --patience 3";
+    if (several_left_out()) return;
+    assert_non_null(getcwd(here, sizeof here));
+    command_shell("rm -rf at0 at1 && mkdir at0 at1 && cp -r tiny text at0 && cp -r tiny text at1");
+    snprintf(whole, sizeof whole, "-n 2 -wdir %s/at0 " SEVERAL_SNUG " %s --steps 2", here, of);
+    if (several_start_whole(whole)) fail_msg("%s", several_said());
+    command_shell("rm at0/mine/run.json; mkdir at1/mine && for f in $(ls at0/mine) " LOCK_OF_FOLDER "; do "
+                  "ln -s $PWD/at0/mine/$f at1/mine; done; rm at1/mine/metrics.jsonl; "
+                  "head -n 2 at0/mine/metrics.jsonl >at1/mine/metrics.jsonl");
+    snprintf(whole, sizeof whole,
+             "-n 1 -wdir %s/at0 " SEVERAL_SNUG " %s --steps 20 --resume : -n 1 -wdir %s/at1 " SEVERAL_SNUG
+             " %s --steps 20 --resume",
+             here, of, here, of);
+    int code = several_start_whole(whole);
+    if (code) fail_msg("exit %d: %s", code, several_said());
+    command_shell("grep -q '\"stopped_early\": true' at0/mine/run.json");
+}
+
 /* Each rank in a folder of its own, with a path that is not one for all. */
 static void one_folder_for_all(void **state) {
     (void)state;
@@ -268,6 +335,9 @@ int main(void) {
         cmocka_unit_test(any_ranks_go_on),
         cmocka_unit_test(damage_is_seen),
         cmocka_unit_test(a_full_disk_on_one_rank),
+        cmocka_unit_test(others_stop_soon),
+        cmocka_unit_test(obstacles_are_found_early),
+        cmocka_unit_test(a_history_is_that_of_rank_0),
         cmocka_unit_test(one_is_killed_as_it_writes),
         cmocka_unit_test(one_folder_for_all),
     };

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "io/file.h"
@@ -169,6 +170,82 @@ static void what_was_begun_is_finished(void **state) {
             }
 }
 
+/* ---- killed ---- */
+
+static long calls_left = -1; /* that change a folder, until this process ends; below 0: it goes on */
+
+static void count_call(void) {
+    if (calls_left >= 0 && calls_left-- == 0) _exit(9);
+}
+
+#define WRAP(call, parameters, arguments)                                                                    \
+    int __real_##call parameters;                                                                            \
+    int __wrap_##call parameters;                                                                            \
+    int __wrap_##call parameters {                                                                           \
+        count_call();                                                                                        \
+        return __real_##call arguments;                                                                      \
+    }
+
+WRAP(rename, (const char *from, const char *to), (from, to))
+WRAP(unlink, (const char *path), (path))
+WRAP(unlinkat, (int folder, const char *path, int flags), (folder, path, flags))
+WRAP(rmdir, (const char *path), (path))
+WRAP(fsync, (int file), (file))
+WRAP(mkdir, (const char *path, mode_t mode), (path, mode))
+
+/* A process that moves so many files to their place, or (0) ends what was begun, and is gone in place of a
+ * call. Returns whether it was. */
+static bool killed_at(long call, int files) {
+    int code;
+    pid_t child = fork();
+    if (!child) {
+        calls_left = call;
+        status is = files ? shards_replace("out/partial", "out", "model", files)
+                          : shards_finish("out/partial", "out", "model");
+        _exit(is == STATUS_OK ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &code, 0), child);
+    assert_true(WIFEXITED(code) && WEXITSTATUS(code) != 1);
+    return WEXITSTATUS(code) == 9;
+}
+
+/* A run that goes on writes as many files as it has ranks, however many were begun before. */
+static void replace_by(int files, float number) {
+    if (files > 1) {
+        write_all("out/partial", files, number);
+        if (shards_replace("out/partial", "out", "model", files) != STATUS_OK)
+            fail_msg("%s", status_message());
+    } else {
+        write_all("out", 1, number);
+        assert_int_equal(shards_remove("out", "model"), STATUS_OK);
+    }
+    has_model("out", files, number);
+    assert_int_equal(count_files("out"), files > 1 ? files + 1 : 1);
+}
+
+/* Killed at any call that changes a folder, and once more by the start that ends it: nothing of a model of
+ * before is left, neither when that is ended nor when a run with other ranks has written its own. */
+static void kills_leave_nothing_behind(void **state) {
+    (void)state;
+    for (int was = 1; was <= 4; was += 3)
+        for (int is = 2; is <= 3; is++) {
+            bool more = true;
+            for (long call = 0; more; call++) {
+                assert_int_equal(io_remove_folder("out/partial"), STATUS_OK);
+                assert_int_equal(io_remove_folder("out"), STATUS_OK);
+                write_all("out", was, 1);
+                write_all("out/partial", is, 2);
+                more = killed_at(call, is);
+                killed_at(call * 5 % 11, 0);
+                if (shards_finish("out/partial", "out", "model") != STATUS_OK)
+                    fail_msg("%s", status_message());
+                has_model("out", is, 2);
+                if (count_files("out") != is + 1) fail_msg("%d for %d, killed at %ld", is, was, call);
+                replace_by(1 + (is + (int)(call % 3)) % 4, 3);
+            }
+        }
+}
+
 /* The same where shards_replace itself is kept from it, by a folder in the place of a file. */
 static void what_failed_is_finished(void **state) {
     (void)state;
@@ -251,6 +328,7 @@ int main(void) {
         cmocka_unit_test(only_shards_are_removed),      cmocka_unit_test(an_index_needs_its_files),
         cmocka_unit_test(what_was_begun_is_finished),   cmocka_unit_test(what_failed_is_finished),
         cmocka_unit_test(what_is_not_whole_is_removed), cmocka_unit_test(one_file_stays),
+        cmocka_unit_test(kills_leave_nothing_behind),
     };
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);
 }

@@ -292,6 +292,33 @@ static void every_byte_counts(void **state) {
     close_small(&x);
 }
 
+/* Of several that share the work each file is looked at by one of them. */
+static void each_file_is_looked_at_once(void **state) {
+    (void)state;
+    enum { PARTS = 3 };
+    static const char *const files[] = { "out/checkpoint-1/model.safetensors",
+                                         "out/checkpoint-1/optimizer.safetensors" };
+    small x;
+    trainer_state t;
+    open_small(&x);
+    begin(&x);
+    for (int i = 0; i < 2; i++) {
+        int seen = 0;
+        FILE *file = fopen(files[i], "r+b");
+        assert_non_null(file);
+        int was = fgetc(file);
+        assert_int_equal(pwrite(fileno(file), "?", 1, 0), 1);
+        assert_int_equal(checkpoint_read("out/checkpoint-1", &t), STATUS_OK);
+        for (int part = 0; part < PARTS; part++)
+            seen += checkpoint_verify_part("out/checkpoint-1", &t, part, PARTS) == STATUS_INVALID;
+        assert_int_equal(seen, 1);
+        char byte = (char)was;
+        assert_int_equal(pwrite(fileno(file), &byte, 1, 0), 1);
+        fclose(file);
+    }
+    close_small(&x);
+}
+
 /* Byte k of a state, of numbers that are finite in every type. */
 static char byte_of(uint64_t k) { return (char)(1 + k % 59); }
 
@@ -389,6 +416,7 @@ int main(void) {
         cmocka_unit_test(failing_at_every_call),
         cmocka_unit_test(removing_is_done_or_said),
         cmocka_unit_test(every_byte_counts),
+        cmocka_unit_test(each_file_is_looked_at_once),
         cmocka_unit_test(every_byte_comes_back),
         cmocka_unit_test(what_lacks_a_value_is_refused),
         cmocka_unit_test(names_leave_room_for_files),
