@@ -150,8 +150,8 @@ static double seconds_of_validation(int64_t samples, int64_t ranks) {
     return seconds;
 }
 
-/* Ranks have units in turn: a validation takes what the first of them has. What fills no call is of whoever
- * has its unit. */
+/* Ranks have units in turn: a validation takes what the first of them has. What fills no call all run once,
+ * whoever has its unit. */
 static void validation_is_divided(void **state) {
     (void)state;
     double unit = seconds_of_validation(4, 1), call = unit / 2, rest = seconds_of_validation(5, 1) - unit;
@@ -160,7 +160,7 @@ static void validation_is_divided(void **state) {
         int calls, rests; /* of rank 0 */
     } cases[] = { { 24, 1, 12, 0 }, { 24, 2, 6, 0 }, { 24, 3, 4, 0 }, { 24, 4, 4, 0 }, { 24, 8, 2, 0 },
                   { 22, 1, 11, 0 }, { 22, 2, 6, 0 }, { 22, 5, 3, 0 }, { 21, 5, 2, 1 }, { 23, 5, 3, 1 },
-                  { 23, 2, 6, 0 },  { 1, 2, 0, 1 },  { 4, 100, 2, 0 } };
+                  { 23, 2, 6, 1 },  { 1, 2, 0, 1 },  { 4, 100, 2, 0 } };
     assert_true(unit > 0 && rest > 0 && rest < call);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         double is = seconds_of_validation(cases[i].samples, cases[i].ranks),
