@@ -307,8 +307,8 @@ static void say_none(const solving *s, text *t) {
         break;
     case SOLVE_GPUS:
         if (is_snug(s->o)) {
-            text_add(t, "on no number of ranks %s fits: of the most that divide its units each takes %s",
-                     name, takes);
+            text_add(t, "on no number of ranks %s fits: of the most that divide its %s each takes %s", name,
+                     s->o->run.unit ? "units" : "batch", takes);
             break;
         }
         text_add(t, "no number of %s holds %s: of the most that can be asked for each takes %s", gpu, name,
