@@ -241,7 +241,7 @@ status movements_wait(const program *p, const op_cost *costs, const device_rates
     close_course(&k);
     for (uint32_t s = 0; s < p->count; s++) computed += p->steps[s].seconds, waited += waits[s];
     /* What the last place is behind the first at the end is waited for in whatever comes next. */
-    double behind = end - computed - waited;
+    double behind = k.places > 1 ? end - computed - waited : 0;
     if (p->count && behind > 0) waits[p->count - 1] += behind;
     *all = waited + (behind > 0 ? behind : 0);
     return result;

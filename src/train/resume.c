@@ -44,18 +44,7 @@ typedef struct {
     uint64_t digest; /* of what the checkpoint says of itself */
 } finding;
 
-/* All ranks look at the same checkpoints in the same order, or none goes on. `so_far`: how this one has come
- * here; it is the caller's own failure that is told where there is one. */
-static status meet(status so_far, finding own) {
-    int world = comm_world().world;
-    const void *heard;
-    if (world < 2) return so_far;
-    own.failed = so_far != STATUS_OK;
-    char sentence[STATUS_SENTENCE];
-    snprintf(sentence, sizeof sentence, "%s", own.failed ? status_message() : "");
-    TRY(comm_hear(&own, sizeof own, &heard));
-    if (own.failed) return status_set(so_far, "%s", sentence);
-    const finding *all = heard;
+static status compare(const finding *all, int world) {
     for (int r = 0; r < world; r++)
         if (all[r].failed) return status_set(STATUS_INTERRUPTED, "rank %d can't find where to go on from", r);
     for (int r = 1; r < world; r++) {
@@ -73,12 +62,28 @@ static status meet(status so_far, finding own) {
     return STATUS_OK;
 }
 
+/* All ranks look at the same checkpoints in the same order, or none goes on: then all have heard of it, and
+ * nobody says anything more. `so_far`: how this one has come here; it is the caller's own failure that is
+ * told where there is one. */
+static status meet(resume *r, status so_far, finding own) {
+    const void *heard;
+    if (comm_world().world < 2 || r->parted) return so_far;
+    own.failed = so_far != STATUS_OK;
+    char sentence[STATUS_SENTENCE];
+    snprintf(sentence, sizeof sentence, "%s", own.failed ? status_message() : "");
+    TRY(comm_hear(&own, sizeof own, &heard));
+    status alike = compare(heard, comm_world().world);
+    r->parted = alike != STATUS_OK;
+    return own.failed ? status_set(so_far, "%s", sentence) : alike;
+}
+
 /* Looks at this rank's files of it, and tells what all have seen. */
-static status verify(const char *folder, const trainer_state *t, status *verified) {
+static status verify(resume *r, const char *folder, status *verified) {
+    const trainer_state *t = &r->state;
     comm_ranks ranks = comm_world();
     char run[IDENTITY_DIGEST_BYTES];
     uint64_t said = hash_name(identity_digest(&t->run, run)) * 31 + t->samples;
-    TRY(meet(STATUS_OK, (finding){ .step = t->step, .digest = said }));
+    TRY(meet(r, STATUS_OK, (finding){ .step = t->step, .digest = said }));
     *verified = comm_agree(checkpoint_verify_part(folder, t, ranks.rank, ranks.world));
     return comm_failed();
 }
@@ -97,7 +102,7 @@ static status look_at(resume *r, const char *folder, int64_t step, bool *whole) 
     *whole = is == STATUS_OK && r->state.step == step;
     if (is == STATUS_OK && !*whole)
         resume_say(r, "%s is passed over: it says that it is of step %lld", folder, (long long)r->state.step);
-    if (*whole) TRY(verify(folder, &r->state, &is));
+    if (*whole) TRY(verify(r, folder, &is));
     if (is != STATUS_OK) resume_say(r, "%s is passed over: %s", folder, status_message());
     *whole &= is == STATUS_OK;
     return STATUS_OK;
@@ -114,7 +119,7 @@ static status find_later(resume *r, const char *out, int64_t after, uint32_t *co
         char folder[CHECKPOINT_PATH_BYTES];
         result = checkpoint_folder_name(out, steps[i], folder);
         if (result == STATUS_OK) result = look_at(r, folder, steps[i], &found);
-        if (found) result = take(r, folder);
+        if (result == STATUS_OK && found) result = take(r, folder);
     }
     memory_free(steps);
     return result;
@@ -138,7 +143,7 @@ static status find_named(resume *r, const char *from) {
     if (exists(from, "trainer_state.json")) {
         status verified = STATUS_OK;
         TRY(checkpoint_read(from, &r->state));
-        TRY(verify(from, &r->state, &verified));
+        TRY(verify(r, from, &verified));
         TRY(verified);
         return take(r, from);
     }
@@ -212,7 +217,7 @@ static status find_here(const setup *s, resume *r) {
 status resume_find(const setup *s, resume *r) {
     *r = (resume){ .lock.file = -1 };
     status mine = find_here(s, r);
-    return meet(mine, (finding){ .over = true, .step = r->step });
+    return meet(r, mine, (finding){ .over = true, .step = r->step });
 }
 
 /* Something that stands in the way of a file of the run's end is refused at its beginning. */

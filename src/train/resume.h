@@ -9,6 +9,7 @@ typedef struct {
     lock lock;                          /* of options.out, while the run goes on */
     identity run;                       /* of the run that the options ask for */
     bool replaces;                      /* its model will replace the one that it began with */
+    bool parted;                        /* ranks have found that they don't go on from one checkpoint */
     int64_t step;                       /* steps that are done already; 0: it begins at the start */
     char folder[CHECKPOINT_PATH_BYTES]; /* the checkpoint; empty at the start */
     trainer_state state;                /* what it says */
