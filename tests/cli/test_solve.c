@@ -198,10 +198,7 @@ static void answers(void **state) {
           "not even one request of llama-3-70b fits t4" },
         { "gpt2 --device t4 --solve batch --context 512", 0, " would take " },
         { "llama-3-8b --device h100-80 --solve gpus --batch 1 --context 4096", 0, "--shard fsdp" },
-        { "char-small --framework snug --batch 8 --memory 190MiB --solve gpus", 0, /* a chain */
-          "the least number of ranks that fits is 2; it takes" },
-        { "char-small --framework snug --batch 8 --context 256 --memory 1MiB --solve gpus", 3,
-          "on no number of ranks char-small fits: of the most that divide its" },
+        { "gpt2 --framework snug --device t4 --solve gpus", 2, "say --unit N" },
         { "llama-3-70b --framework llama.cpp --device rtx-3090 --context 8192 --requests 1 --solve gpus", 0,
           "fits is 2" },
         { "gpt2 --solve gpu --batch 4", 0, "a16, a2, t4, " },

@@ -75,7 +75,8 @@ status ask_most(const options *o, framework_variable v, int64_t *most) {
     options one = v == FRAMEWORK_GPUS ? ask_with(o, v, 1) : *o;
     *most = 0;
     status result = estimate_open(&one, o->subject, &e);
-    bool has = result == STATUS_OK && (!e.framework || e.framework->variable(&e.settings, v) != NULL);
+    bool has = result == STATUS_OK && (e.framework ? e.framework->variable(&e.settings, v) != NULL
+                                                   : v != FRAMEWORK_GPUS || o->run.unit);
     if (has)
         *most = v == FRAMEWORK_BATCH  ? BATCHES
                 : v == FRAMEWORK_GPUS ? CHOOSE_MOST_DEVICES
@@ -85,10 +86,9 @@ status ask_most(const options *o, framework_variable v, int64_t *most) {
     return result;
 }
 
-/* Ranks have as many units each; without units as many samples, of which they may not make whole tiles: then
- * they are refused when they are asked for. */
+/* Ranks have as many units each. */
 static void count_ranks(const options *o, device_counts *out) {
-    int64_t units = o->run.batch / (o->run.unit ? o->run.unit : 1);
+    int64_t units = o->run.unit ? o->run.batch / o->run.unit : 1;
     for (int64_t ranks = 2; ranks <= units && out->count < CHOOSE_MOST_DEVICES; ranks++)
         if (units % ranks == 0) out->of[out->count++] = ranks;
 }

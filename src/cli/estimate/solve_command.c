@@ -80,18 +80,12 @@ static status answer_with(const options *o, framework_variable v, int64_t value,
     return ask(&with, NULL, true, a);
 }
 
-/* Of snug's own ranks bytes need not grow fewer: what moves between them takes memory as well. Some numbers
- * of them are refused. `*last`: the most that are not. */
-static status least_ranks(turning *t, int64_t *place, int64_t *last) {
-    *last = 1;
+/* Of snug's own ranks bytes need not grow fewer: what moves between them takes memory as well. */
+static status least_ranks(turning *t, int64_t *place) {
+    bool fits = false;
     for (*place = 1; *place <= t->counts->count; ++*place) {
-        options with = ask_with(t->o, t->variable, value_at(t, *place));
-        ask_answer a;
-        status result = ask(&with, NULL, false, &a);
-        text_close(&a.notes);
-        if (result == STATUS_INVALID) continue;
-        *last = *place;
-        if (result == STATUS_OK && a.fits) return STATUS_OK;
+        TRY(fits_with(t, *place, &fits));
+        if (fits) return STATUS_OK;
     }
     *place = 0;
     return STATUS_OK;
@@ -102,12 +96,11 @@ static status solve_gpus(solving *s) {
     solution *f = &s->found;
     device_counts counts;
     turning t = { s->o, FRAMEWORK_GPUS, &counts };
-    int64_t place, last;
+    int64_t place;
     TRY(ask_counts(s->o, &counts));
-    last = counts.count;
-    TRY(is_snug(s->o) ? least_ranks(&t, &place, &last) : solve_least(counts.count, fits_with, &t, &place));
+    TRY(is_snug(s->o) ? least_ranks(&t, &place) : solve_least(counts.count, fits_with, &t, &place));
     f->value = value_at(&t, place);
-    TRY(answer_with(s->o, FRAMEWORK_GPUS, value_at(&t, place ? place : last), &f->with));
+    TRY(answer_with(s->o, FRAMEWORK_GPUS, value_at(&t, place ? place : counts.count), &f->with));
     bool torch = s->o->estimate.framework <= FRAMEWORK_PYTORCH;
     if (torch && f->value > 1 && s->o->estimate.shard == TORCH_ALONE)
         text_add(&f->with.notes, "several devices share by --shard fsdp, unless another way is named\n");
@@ -121,6 +114,10 @@ static status solve_number(solving *s, framework_variable v) {
     bool ranks = v == FRAMEWORK_GPUS && is_snug(s->o); /* of processors: those that are here */
     if (!ranks) TRY(need_device(s->o));
     TRY(ask_most(s->o, v, &f->most));
+    if (!f->most && ranks)
+        return status_set(STATUS_INVALID,
+                          "--solve gpus: without units each rank has all weights and computes its samples at "
+                          "once, so more of them never need less; say --unit N");
     if (!f->most)
         return status_set(STATUS_INVALID, "--solve %s: %s has no such setting", names[v],
                           framework_title(s->o));
@@ -307,8 +304,8 @@ static void say_none(const solving *s, text *t) {
         break;
     case SOLVE_GPUS:
         if (is_snug(s->o)) {
-            text_add(t, "on no number of ranks %s fits: of the most that divide its %s each takes %s", name,
-                     s->o->run.unit ? "units" : "batch", takes);
+            text_add(t, "on no number of ranks %s fits: of the most that divide its units each takes %s",
+                     name, takes);
             break;
         }
         text_add(t, "no number of %s holds %s: of the most that can be asked for each takes %s", gpu, name,
