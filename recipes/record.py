@@ -53,6 +53,7 @@ class Recorder(TorchDispatchMode):
         self.phase, self.stack, self.by_sequence = FORWARD, [0], {}
         self.modules = [(name, type(m).__name__) for name, m in model.named_modules()]
         self.number_of = {id(m): i for i, (_, m) in enumerate(model.named_modules())}
+        self.entered = [0] * len(self.modules)
 
     def storage(self, t, role=HELD, name=""):
         s = t.untyped_storage()
@@ -129,13 +130,17 @@ class Recorder(TorchDispatchMode):
         self.saved[self.stack[-1], self.storage(t)] = None
         return t
 
+    def enter(self, m):
+        self.stack.append(self.number_of.get(id(m), self.stack[-1]))
+        if id(m) in self.number_of and self.phase == FORWARD:
+            self.entered[self.stack[-1]] += 1
+
     def left(self):
         self.stack.pop()
 
     @contextlib.contextmanager
     def watching(self):
-        enter = torch.nn.modules.module.register_module_forward_pre_hook(
-            lambda m, x: self.stack.append(self.number_of.get(id(m), self.stack[-1])))
+        enter = torch.nn.modules.module.register_module_forward_pre_hook(lambda m, x: self.enter(m))
         leave = torch.nn.modules.module.register_module_forward_hook(lambda m, x, y: self.left(), always_call=True)
         try:
             with self, torch.autograd.graph.saved_tensors_hooks(self.pack, lambda t: t):
@@ -375,7 +380,8 @@ def record(make_model, make_batch, loss_of, make_optimizer, batches=(1, 2, 3), l
         trained = [name for name, p in model.named_parameters() if p.requires_grad]
     head = {"snug_step": VERSION, "torch": torch.__version__, "device": device, "model": type(model).__name__,
             "autocast": str(autocast)[6:] if autocast else "", "optimizer": type(optimizer).__name__,
-            "modules": [list(m) for m in r.modules], "trained": trained, "assumed": sorted(assumed)}
+            "modules": [list(m) for m in r.modules], "entered": r.entered,
+            "trained": trained, "assumed": sorted(assumed)}
     write(out, head | {"programs": [program(p) for p in programs]})
     for what in sorted(assumed):
         print(f"assumed: {what}", file=sys.stderr)

@@ -80,6 +80,11 @@ static status answer_snug(const estimate_question *e, cli_streams *streams) {
 static status answer_one(const options *o, cli_streams *streams) {
     estimate_question e;
     status result = estimate_open(o, o->subject, &e);
+    if (result == STATUS_OK && estimate_is_planned(&e)) {
+        result = estimate_plan(&e, streams);
+        estimate_close(&e);
+        return result;
+    }
     if (result == STATUS_OK) result = emit_check(o->estimate.emit, e.framework);
     if (result == STATUS_OK) result = e.framework ? answer(&e, streams) : answer_snug(&e, streams);
     estimate_close(&e);

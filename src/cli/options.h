@@ -198,6 +198,7 @@ typedef struct {
     const char *word;           /* written instead of a number, and is stored as `meaning` */
     const char *fallback;       /* the default in words, where the stored one says little */
     const char *needs; /* "optimizer=adamw|lion": refused where that choice is another; NULL: always fine */
+    bool of_steps;     /* also of a recorded step, whatever `needs` says */
     double meaning, low, high;
     size_t offset;
     size_t word_flag; /* a bool that the word sets as well; 0: none */

@@ -10,6 +10,7 @@
 #include "cli/cli.h"
 #include "cli/options.h"
 #include "data/documents/files.h"
+#include "estimate/recorded/recording.h"
 
 typedef enum { LAYER_DEFAULTS, LAYER_ENVIRONMENT, LAYER_FILE, LAYER_LINE } layer;
 
@@ -289,6 +290,7 @@ static bool listed(const char *list, const char *word) {
 static status check_needs(const reading *r, uint32_t i) {
     const option *row = &r->table->rows[i];
     if (!row->needs || r->from[i] < LAYER_FILE) return STATUS_OK;
+    if (row->of_steps && r->out->subject && recording_is(r->out->subject)) return STATUS_OK;
     char other[OPTION_NAME_BYTES], word[OPTION_NAME_BYTES], wanted[OPTION_NAME_BYTES], where[512] = "";
     const char *list = strchr(row->needs, '=') + 1;
     snprintf(other, sizeof other, "%.*s", (int)(list - row->needs - 1), row->needs);

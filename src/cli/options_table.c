@@ -37,6 +37,7 @@ static const option rows[] = {
       .commands =
           ALL | COMMAND_QUANTIZE | COMMAND_TOKENIZE | COMMAND_EXPORT | COMMAND_SERVE | COMMAND_ESTIMATE,
       .needs = FOR_SNUG,
+      .of_steps = true,
       .offset = FIELD(run.memory),
       .word = "auto",
       .word_flag = FIELD(run.memory_auto),
@@ -96,6 +97,7 @@ static const option rows[] = {
       .group = GROUP_MEMORY,
       .commands = PLANNED,
       .needs = FOR_SNUG,
+      .of_steps = true,
       .offset = FIELD(run.away_limit),
       .fallback = "what the disk has",
       .help = "the most that may be in --offload-to at once, as in 20GiB: plans keep to it. On a GPU: the "

@@ -36,6 +36,10 @@ int64_t estimate_step_of(const setup_options *run, int64_t gpus);
 /* --recipe: the program that records a step. */
 status estimate_recipe(const options *o, cli_streams *streams);
 
+/* A recorded step within a budget: its plan is the answer. STATUS_NO_FIT: there is none, which is said. */
+bool estimate_is_planned(const estimate_question *e);
+status estimate_plan(estimate_question *e, cli_streams *streams);
+
 /* --solve and --fit: how much at most, how few at least, on what. STATUS_NO_FIT: nothing fits, which is said.
  */
 status estimate_solve(const options *o, cli_streams *streams);

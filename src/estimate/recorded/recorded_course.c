@@ -279,21 +279,39 @@ static status compute_again(weaving *w, const recording *r) {
     return w->failed ? status_set(STATUS_FAILED, "no memory to estimate") : STATUS_OK;
 }
 
-status recorded_course_find(const recording *r, const recording_program *p, bool again, recorded_course *c) {
+/* `block_of`: modules that are computed again, each with its block; NULL: none are. */
+static status find(const recording *r, const recording_program *p, const uint32_t *block_of, uint32_t blocks,
+                   recorded_course *c) {
     uint32_t storages = recording_storages(p);
-    *c = (recorded_course){ .program = p };
+    *c = (recorded_course){ .program = p, .blocks = blocks };
     weaving w = { .p = p, .out = c };
     status result = open_weaving(&w, r);
     c->by_forward = memory_new(2 * (size_t)storages + 1, sizeof *c->by_forward);
     if (result == STATUS_OK && !c->by_forward) result = status_set(STATUS_FAILED, "no memory to estimate");
-    if (result == STATUS_OK) c->blocks = recorded_blocks(r, w.block_of);
+    if (result == STATUS_OK && block_of) memcpy(w.block_of, block_of, r->modules.count * sizeof *block_of);
     if (result == STATUS_OK) note_events(&w);
     for (uint32_t s = 1; result == STATUS_OK && s <= storages; s++)
         c->by_forward[s] = c->by_forward[s + storages] = w.born[s] > 0;
-    if (result == STATUS_OK && again) result = compute_again(&w, r);
-    for (uint32_t i = 0; result == STATUS_OK && !again && i < p->events.count; i++) put(&w, p->events.of[i]);
+    if (result == STATUS_OK && block_of) result = compute_again(&w, r);
+    for (uint32_t i = 0; result == STATUS_OK && !block_of && i < p->events.count; i++)
+        put(&w, p->events.of[i]);
     if (result == STATUS_OK && w.failed) result = status_set(STATUS_FAILED, "no memory to estimate");
     close_weaving(&w);
+    return result;
+}
+
+status recorded_course_weave(const recording *r, const recording_program *p, const uint32_t *block_of,
+                             uint32_t blocks, recorded_course *c) {
+    return find(r, p, blocks ? block_of : NULL, blocks, c);
+}
+
+status recorded_course_find(const recording *r, const recording_program *p, bool again, recorded_course *c) {
+    *c = (recorded_course){ .program = p };
+    uint32_t *block_of = memory_new((size_t)r->modules.count + 1, sizeof *block_of);
+    if (!block_of) return status_set(STATUS_FAILED, "no memory to estimate");
+    uint32_t blocks = recorded_blocks(r, block_of);
+    status result = find(r, p, again ? block_of : NULL, blocks, c);
+    memory_free(block_of);
     return result;
 }
 

@@ -21,6 +21,10 @@ typedef struct {
 /* `again`: the blocks are computed again: the items of the model's outermost lists of modules of one class.
  * STATUS_INVALID where it has none. Close it in any case. */
 status recorded_course_find(const recording *r, const recording_program *p, bool again, recorded_course *c);
+/* The same with blocks that somebody else chose: `block_of` has the block of each module, from 1; 0: it is in
+ * none. No block lies in another. */
+status recorded_course_weave(const recording *r, const recording_program *p, const uint32_t *block_of,
+                             uint32_t blocks, recorded_course *c);
 void recorded_course_close(recorded_course *c);
 
 /* Is it a state of random numbers? It is with the host, where there is a GPU. */

@@ -18,8 +18,10 @@ typedef struct {
     const torch_settings *s;
     const recording_program *p;
     allocator a;
-    uint32_t *block;        /* by storage of the course: the allocator's */
-    bool *there, *in_block; /* in_block: of gradients, by storage; NULL: nobody asks */
+    uint32_t *block;         /* by storage of the course: the allocator's */
+    bool *there, *in_block;  /* in_block: of gradients, by storage; NULL: nobody asks */
+    uint32_t *gradient_done; /* by storage: the last call of backward that has it */
+    uint32_t *operands;      /* by call: where its operands begin */
     uint64_t now[TAPE_TERMS], live, peak, at_peak[TAPE_TERMS];
     recording_phase phase, peak_in;
     bool second, accumulates, multiplied[RECORDING_PHASES];
@@ -147,9 +149,26 @@ static void add_workspace(player *y, uint32_t call) {
     take_bytes(y, TAPE_TEMPORARIES, y->s->workspace);
 }
 
-/* Gradients of this micro-batch were added to those that were there. */
-static void add_gradients(player *y, const uint32_t *added, uint32_t count_of) {
-    for (uint32_t i = 0; i < count_of; i++) give(y, added[i]);
+/* The last call of backward that reads or makes each gradient: weights that several modules share have theirs
+ * added up there. */
+static void note_gradients(player *y) {
+    uint32_t at = 0;
+    for (uint32_t call = 1; call <= y->p->call_name.count; call++) {
+        int64_t operands = y->p->reads.of[call - 1] + y->p->makes.of[call - 1];
+        bool backward = y->p->phase.of[call - 1] == RECORDING_BACKWARD;
+        for (int64_t k = 0; backward && k < operands; k++) y->gradient_done[y->p->operands.of[at + k]] = call;
+        y->operands[call] = at;
+        at += (uint32_t)operands;
+    }
+}
+
+/* Gradients that are done behind that call were added to those of earlier micro-batches. */
+static void add_gradients(player *y, uint32_t call) {
+    int64_t operands = call ? y->p->reads.of[call - 1] + y->p->makes.of[call - 1] : 0;
+    for (int64_t k = 0; k < operands; k++) {
+        uint32_t s = (uint32_t)y->p->operands.of[y->operands[call] + k];
+        if (y->gradient_done[s] == call && is_gradient(y, s)) give(y, s);
+    }
 }
 
 /* False: the step is over, since the rest is the update that rules play. */
@@ -186,19 +205,16 @@ static uint64_t gradients(const player *y) {
 
 static void play_events(player *y) {
     const recording_column *events = &y->course->events;
-    uint32_t call = 0, added[64], waiting = 0;
+    uint32_t call = 0;
     for (uint32_t i = 0; i < events->count; i++) {
         int64_t e = events->of[i];
         if (!e) {
-            if (y->accumulates) add_gradients(y, added, waiting);
-            waiting = 0;
+            if (y->accumulates) add_gradients(y, call);
             if (!begin_call(y, ++call)) return;
         } else if (e < 0) {
             give(y, (uint32_t)-e);
         } else {
             take(y, (uint32_t)e);
-            bool gradient = (uint64_t)e <= recording_storages(y->p) && is_gradient(y, (uint32_t)e);
-            if (gradient && waiting < sizeof added / sizeof *added) added[waiting++] = (uint32_t)e;
         }
     }
 }
@@ -270,15 +286,20 @@ static status open_player(player *y) {
     size_t storages = 2 * (size_t)recording_storages(y->p) + y->course->blocks + 1;
     y->block = memory_new(storages, sizeof *y->block);
     y->there = memory_new(storages, sizeof *y->there);
-    if (y->s->matrices) TRY(note_blocks(y));
+    y->gradient_done = memory_new((size_t)recording_storages(y->p) + 1, sizeof *y->gradient_done);
+    y->operands = memory_new((size_t)y->p->call_name.count + 1, sizeof *y->operands);
     TRY(allocator_open(&y->a));
     y->a.limit = y->s->limit, y->a.expandable = y->s->expandable;
-    return y->block && y->there ? STATUS_OK : status_set(STATUS_FAILED, "no memory to estimate");
+    if (!y->block || !y->there || !y->gradient_done || !y->operands)
+        return status_set(STATUS_FAILED, "no memory to estimate");
+    note_gradients(y);
+    return y->s->matrices ? note_blocks(y) : STATUS_OK;
 }
 
 /* Two steps: the optimizer's state comes with the first update, into what the allocator has left over. */
-static status play(const recording *r, const torch_settings *s, const recorded_sizes *sizes,
-                   const recorded_course *course, torch_result *out) {
+status recorded_play_course(const recording *r, const torch_settings *s, const recorded_sizes *sizes,
+                            const recorded_course *course, torch_result *out) {
+    *out = (torch_result){ 0 };
     player y = { .r = r,
                  .sizes = sizes,
                  .course = course,
@@ -295,6 +316,8 @@ static status play(const recording *r, const torch_settings *s, const recorded_s
     memory_free(y.block);
     memory_free(y.there);
     memory_free(y.in_block);
+    memory_free(y.gradient_done);
+    memory_free(y.operands);
     allocator_close(&y.a);
     return result;
 }
@@ -315,7 +338,7 @@ static status play_once(const recording *r, const torch_settings *s, torch_resul
     status result = recorded_sizes_find(r, s->batch, s->context, &sizes);
     if (result == STATUS_OK) result = recorded_rewrite(r, s, &sizes, &rewritten);
     if (result == STATUS_OK) result = recorded_course_find(r, sizes.program, s->checkpointing, &course);
-    if (result == STATUS_OK) result = play(r, s, &sizes, &course, out);
+    if (result == STATUS_OK) result = recorded_play_course(r, s, &sizes, &course, out);
     recorded_course_close(&course);
     recorded_sizes_close(&sizes);
     edit_close_program(&rewritten);

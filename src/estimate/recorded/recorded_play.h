@@ -2,6 +2,7 @@
  * say that the recording does not. */
 #pragma once
 
+#include "estimate/recorded/recorded_course.h"
 #include "estimate/recorded/recording.h"
 #include "estimate/torch/torch.h"
 
@@ -20,7 +21,13 @@ typedef struct {
 /* STATUS_INVALID where nothing tells how the step grows to that. Close it in any case. */
 status recorded_sizes_find(const recording *r, int64_t batch, int64_t length, recorded_sizes *s);
 void recorded_sizes_close(recorded_sizes *s);
+/* Operations of each call at that batch and length, which `s` was found for; `out` has room for all calls. */
+void recorded_sizes_operations(const recorded_sizes *s, int64_t batch, int64_t length, double *out);
 
 /* Of one run, with torch_settings' batch and context. Fills live, reserved, held, by_term, peak_in,
  * parameters, trained, state and trained_bytes. */
 status recorded_play(const recording *r, const torch_settings *s, torch_result *out);
+/* The same of a course and sizes that are there, which are of one program. */
+status recorded_play_course(const recording *r, const torch_settings *s, const recorded_sizes *sizes,
+                            const recorded_course *course, torch_result *out);
+

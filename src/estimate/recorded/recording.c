@@ -261,6 +261,7 @@ static status read_head(json_reader *r, const char *key, void *into) {
     if (is(key, "autocast")) return read_word(r, &x->autocast);
     if (is(key, "optimizer")) return read_word(r, &x->optimizer);
     if (is(key, "modules")) return read_modules(r, x);
+    if (is(key, "entered")) return read_numbers(r, &places, &x->entered);
     if (is(key, "trained")) return read_texts(r, &x->trained);
     if (is(key, "programs")) return read_programs(r, x);
     return json_reader_skip(r);
@@ -342,6 +343,8 @@ static status check(const recording *x, const char *path) {
                           "%s: the recording is not whole: the model, what it was recorded "
                           "with or the step itself is missing",
                           path);
+    if (x->entered.count && x->entered.count != x->modules.count)
+        return contradicts(path, "it says of other modules how often they run than it has");
     for (uint32_t i = 0; i < x->program_count; i++) {
         const recording_program *p = &x->programs[i];
         uint8_t *state = memory_new((size_t)p->role.count + 1, 1);
@@ -407,6 +410,7 @@ void recording_close(recording *x) {
     char *const words[] = { x->torch, x->device, x->model, x->autocast, x->optimizer };
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) memory_free(words[i]);
     for (uint32_t i = 0; i < x->program_count; i++) close_program(&x->programs[i]);
+    memory_free(x->entered.of);
     close_texts(&x->modules);
     close_texts(&x->classes);
     close_texts(&x->trained);

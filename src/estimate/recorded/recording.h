@@ -58,7 +58,8 @@ typedef struct {
 typedef struct {
     char *torch, *device, *model, *autocast, *optimizer;
     recording_texts modules,
-        classes; /* "model.layers.0", "LlamaDecoderLayer"; the first is the model itself */
+        classes;              /* "model.layers.0", "LlamaDecoderLayer"; the first is the model itself */
+    recording_column entered; /* by module: how often forward runs it; none: the file does not say */
     recording_texts trained;
     recording_program programs[RECORDING_MOST_PROGRAMS];
     uint32_t program_count;

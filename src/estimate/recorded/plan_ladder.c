@@ -1,0 +1,153 @@
+#include "estimate/recorded/plan_ladder.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+typedef struct {
+    double bytes, seconds;
+    uint32_t module, step;
+} increment;
+
+typedef struct {
+    const plan_tree *t;
+    plan_ladder *out;
+    int may;
+    double largest;
+    uint32_t *first, *next; /* the modules directly within each, as lists in order; 0 ends */
+    increment *increments;
+    plan_point *points;
+    uint32_t increment_room, point_room;
+} climbing;
+
+/* Seconds a byte, then order. Bytes are above 0. */
+static int by_price(const void *a, const void *b) {
+    const increment *x = a, *y = b;
+    double left = x->seconds * y->bytes, right = y->seconds * x->bytes;
+    if (left < right || left > right) return left < right ? -1 : 1;
+    if (x->module != y->module) return x->module < y->module ? -1 : 1;
+    return x->step < y->step ? -1 : x->step > y->step;
+}
+
+static int by_bytes(const void *a, const void *b) {
+    const plan_point *x = a, *y = b;
+    if (x->bytes < y->bytes || x->bytes > y->bytes) return x->bytes < y->bytes ? -1 : 1;
+    return x->seconds < y->seconds ? -1 : x->seconds > y->seconds;
+}
+
+/* True: there is room for so many. */
+static bool grow(void **block, uint32_t *room, uint32_t count, size_t each) {
+    if (count <= *room) return true;
+    uint32_t more = count + count / 2 + 16;
+    void *grown = memory_resize(*block, more, each);
+    if (!grown) return false;
+    *block = grown, *room = more;
+    return true;
+}
+
+/* The increments of all modules directly within, in order. Of one module they come in its own order, since a
+ * hull's prices rise. */
+static bool gather(climbing *c, uint32_t module, uint32_t *count) {
+    *count = 0;
+    for (uint32_t m = c->first[module]; m; m = c->next[m]) {
+        const plan_hull *h = &c->out->of[m];
+        if (!grow((void **)&c->increments, &c->increment_room, *count + h->count, sizeof *c->increments))
+            return false;
+        for (uint32_t i = 1; i < h->count; i++)
+            c->increments[(*count)++] = (increment){ h->points[i].bytes - h->points[i - 1].bytes,
+                                                     h->points[i].seconds - h->points[i - 1].seconds, m, i };
+    }
+    if (*count) qsort(c->increments, *count, sizeof *c->increments, by_price);
+    return true;
+}
+
+static void offer(climbing *c, uint32_t *count, const plan_cost *cost, plan_action action) {
+    if (cost->may && cost->bytes > 0)
+        c->points[(*count)++] = (plan_point){ cost->bytes, cost->seconds, action, 0 };
+}
+
+/* Is b above the line from a to c, or on it? */
+static bool is_above(const plan_point *a, const plan_point *b, const plan_point *c) {
+    return (b->seconds - a->seconds) * (c->bytes - a->bytes) >=
+           (c->seconds - a->seconds) * (b->bytes - a->bytes);
+}
+
+/* Keeps the lower hull of points in order of bytes, from the first on; more bytes in less time go before. */
+static uint32_t keep_hull(plan_point *p, uint32_t count) {
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        while (kept && p[kept - 1].seconds >= p[i].seconds && p[kept - 1].bytes > 0) kept--;
+        if (kept && !(p[i].bytes > p[kept - 1].bytes)) continue;
+        while (kept >= 2 && is_above(&p[kept - 2], &p[kept - 1], &p[i])) kept--;
+        p[kept++] = p[i];
+    }
+    return kept;
+}
+
+static bool climb(climbing *c, uint32_t module) {
+    plan_hull *h = &c->out->of[module];
+    uint32_t steps, count = 0;
+    if (!gather(c, module, &steps) ||
+        !grow((void **)&c->points, &c->point_room, steps + 3, sizeof *c->points))
+        return false;
+    c->points[count++] = (plan_point){ 0 };
+    h->order = memory_new((size_t)steps + 1, sizeof *h->order);
+    if (!h->order) return false;
+    for (uint32_t i = 0; i < steps; i++) {
+        const plan_point *before = &c->points[count - 1];
+        h->order[i] = c->increments[i].module;
+        c->points[count] = (plan_point){ before->bytes + c->increments[i].bytes,
+                                         before->seconds + c->increments[i].seconds, PLAN_KEEP, i + 1 };
+        count++;
+    }
+    const plan_cost *again = &c->t->again[module], *away = &c->t->away[module];
+    if (c->may & PLAN_MAY_AGAIN && again->bytes <= c->largest) offer(c, &count, again, PLAN_AGAIN);
+    if (c->may & PLAN_MAY_AWAY) offer(c, &count, away, PLAN_AWAY);
+    qsort(c->points, count, sizeof *c->points, by_bytes);
+    h->count = keep_hull(c->points, count);
+    h->points = memory_new(h->count, sizeof *h->points);
+    if (!h->points) return false;
+    memcpy(h->points, c->points, h->count * sizeof *h->points);
+    return true;
+}
+
+status plan_ladder_find(const plan_tree *t, int may, double largest, plan_ladder *l) {
+    uint32_t modules = t->recording->modules.count;
+    *l = (plan_ladder){ .t = t, .of = memory_new((size_t)modules + 1, sizeof *l->of) };
+    climbing c = { .t = t, .out = l, .may = may, .largest = largest };
+    c.first = memory_new((size_t)modules + 1, sizeof *c.first);
+    c.next = memory_new((size_t)modules + 1, sizeof *c.next);
+    bool made = l->of && c.first && c.next;
+    for (uint32_t m = modules - 1; made && m > 0; m--)
+        c.next[m] = c.first[t->parent[m]], c.first[t->parent[m]] = m;
+    for (uint32_t m = modules; made && m-- > 0;) made = climb(&c, m);
+    memory_free(c.first);
+    memory_free(c.next);
+    memory_free(c.increments);
+    memory_free(c.points);
+    return made ? STATUS_OK : status_set(STATUS_FAILED, "no memory to plan");
+}
+
+status plan_ladder_rung(const plan_ladder *l, uint32_t rung, uint8_t *action) {
+    uint32_t modules = l->t->recording->modules.count;
+    uint32_t *point = memory_new((size_t)modules + 1, sizeof *point); /* by module: which of its points */
+    if (!point) return status_set(STATUS_FAILED, "no memory to plan");
+    point[0] = rung;
+    for (uint32_t m = 0; m < modules; m++) {
+        const plan_point *p = &l->of[m].points[point[m]];
+        action[m] = (uint8_t)p->action;
+        for (uint32_t i = 0; i < p->steps; i++) point[l->of[m].order[i]]++;
+    }
+    memory_free(point);
+    return STATUS_OK;
+}
+
+void plan_ladder_close(plan_ladder *l) {
+    for (uint32_t m = 0; l->of && m < l->t->recording->modules.count; m++) {
+        memory_free(l->of[m].points);
+        memory_free(l->of[m].order);
+    }
+    memory_free(l->of);
+    *l = (plan_ladder){ 0 };
+}

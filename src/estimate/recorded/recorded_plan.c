@@ -1,0 +1,257 @@
+#include "estimate/recorded/recorded_plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "estimate/recorded/plan_ladder.h"
+
+/* Micro-batches that are tried; rungs of a ladder; events that are played in all of them together, and looked
+ * through for modules that are computed again. */
+enum { MOST_MICRO = 8, MOST_RUNGS = 48, LEAST_RUNGS = 6 };
+static const double most_events = 60e6;
+
+/* A promise is by this part above what is played, for small tensors that no call shows: numbers that Python
+ * makes, what autograd has of its own. */
+enum { UNSEEN = 256 };
+
+typedef struct {
+    const plan_request *q;
+    recorded_plan *out;
+    torch_settings settings; /* of this micro-batch */
+    plan_rates rates;
+    plan_tree tree;
+    recorded_sizes sizes;
+    uint8_t *action;
+    uint32_t *block_of;
+    uint32_t room;
+} planning;
+
+/* ---- what is computed with ---- */
+
+/* In 16 bits under autocast, and where the largest weight has them. */
+static bool is_half(const recording *r, const recording_program *p) {
+    uint64_t largest = 0;
+    bool half = false;
+    for (uint32_t i = 0; i < p->role.count; i++) {
+        if (p->role.of[i] != RECORDING_PARAMETER || (uint64_t)p->bytes[0].of[i] <= largest) continue;
+        largest = (uint64_t)p->bytes[0].of[i];
+        half = strstr(p->strings.of[p->dtype.of[i]], "float16") != NULL;
+    }
+    return half || *r->autocast;
+}
+
+static plan_rates rates_of(const plan_request *q, const recording_program *p) {
+    const hardware *h = q->hardware;
+    static const double usual_begin = 10e-6; /* seconds, as in torch_time.c */
+    return (plan_rates){ .products = is_half(q->recording, p) ? h->f16 : h->f32,
+                         .bandwidth = h->bandwidth,
+                         .link = q->none_away ? 0 : h->link,
+                         .begin = h->call > 0 ? h->call : usual_begin };
+}
+
+/* ---- one way ---- */
+
+/* Modules of `action`, each with all in it, as blocks. */
+static uint32_t number_blocks(planning *n, const uint8_t *action) {
+    uint32_t blocks = 0;
+    for (uint32_t m = 0; m < n->q->recording->modules.count; m++)
+        n->block_of[m] = action[m] == PLAN_AGAIN ? ++blocks : m ? n->block_of[n->tree.parent[m]] : 0;
+    return blocks;
+}
+
+static void count_actions(const planning *n, plan_way *w, double *again) {
+    for (uint32_t m = 0; m < n->q->recording->modules.count; m++) {
+        w->again += w->action[m] == PLAN_AGAIN;
+        w->away += w->action[m] == PLAN_AWAY;
+        if (w->action[m] == PLAN_AGAIN) *again += n->tree.again[m].seconds;
+    }
+}
+
+static status play(planning *n, plan_way *w, plan_moved *moved, torch_result *t) {
+    recorded_course course;
+    *moved = (plan_moved){ 0 };
+    uint32_t blocks = number_blocks(n, w->action);
+    status result = recorded_course_weave(n->q->recording, n->sizes.program, n->block_of, blocks, &course);
+    if (result == STATUS_OK && w->away) result = plan_move(&n->tree, w->action, &course, moved);
+    if (result == STATUS_OK) result = recorded_play_course(n->q->recording, &n->settings, &n->sizes, &course, t);
+    recorded_course_close(&course);
+    return result;
+}
+
+/* Losses of earlier micro-batches are kept to be returned: 8 bytes each, or 512 of an allocator that rounds.
+ */
+static uint64_t losses(const planning *n, const plan_way *w) {
+    return (uint64_t)(w->accumulate - 1) * (n->settings.cuda ? 512 : 8);
+}
+
+static void raise(interval *b, uint64_t bytes) { b->low += bytes, b->likely += bytes, b->high += bytes; }
+
+static status fill(planning *n, plan_way *w) {
+    torch_result t;
+    plan_moved moved;
+    double again = 0;
+    w->batch = n->settings.batch, w->accumulate = torch_accumulation(&n->settings);
+    count_actions(n, w, &again);
+    TRY(play(n, w, &moved, &t));
+    w->live = t.live, w->reserved = t.reserved, w->peak_in = t.peak_in;
+    memcpy(w->by_term, t.by_term, sizeof w->by_term);
+    raise(&w->live, losses(n, w));
+    raise(&w->reserved, losses(n, w));
+    const interval *b = n->settings.cuda ? &w->reserved : &w->live;
+    w->bytes = n->q->surely ? b->high : b->likely + b->likely / UNSEEN;
+    w->host_bytes = moved.host;
+    double link = n->rates.link > 0 ? (moved.there + moved.back) / n->rates.link : 0;
+    link += moved.transferred * n->rates.begin;
+    w->seconds = (double)w->accumulate * (n->tree.once + again + link) + n->tree.update;
+    n->out->parameters = t.parameters, n->out->trained = t.trained;
+    n->out->tried++;
+    return STATUS_OK;
+}
+
+static status add_way(planning *n, const uint8_t *action) {
+    recorded_plan *p = n->out;
+    if (p->count == n->room) {
+        uint32_t more = n->room ? 2 * n->room : 64;
+        void *grown = memory_resize(p->ways, more, sizeof *p->ways);
+        if (!grown) return status_set(STATUS_FAILED, "no memory to plan");
+        p->ways = grown, n->room = more;
+    }
+    uint32_t modules = n->q->recording->modules.count;
+    plan_way *w = &p->ways[p->count];
+    *w = (plan_way){ .action = memory_new((size_t)modules + 1, sizeof *w->action) };
+    if (!w->action) return status_set(STATUS_FAILED, "no memory to plan");
+    p->count++;
+    memcpy(w->action, action, modules * sizeof *action);
+    return fill(n, w);
+}
+
+/* ---- all ways ---- */
+
+/* Rungs of a ladder that are played, the first, which does nothing, not among them: all where there are few,
+ * else as many as the work allows, at equal distances. */
+static uint32_t rungs_of(const planning *n, uint32_t rungs, uint32_t ladders) {
+    const recording_program *p = n->sizes.program;
+    double each = 6.0 * (p->events.count + recording_storages(p)), most = most_events / each / ladders;
+    uint32_t played = most > MOST_RUNGS ? MOST_RUNGS : most < LEAST_RUNGS ? LEAST_RUNGS : (uint32_t)most;
+    return rungs - 1 < played ? rungs - 1 : played;
+}
+
+static status add_ladder(planning *n, int may, double largest, uint32_t ladders) {
+    plan_ladder l;
+    status result = plan_ladder_find(&n->tree, may, largest, &l);
+    uint32_t rungs = result == STATUS_OK ? plan_ladder_rungs(&l) : 1, played = rungs_of(n, rungs, ladders);
+    for (uint32_t i = 1; result == STATUS_OK && i <= played; i++) {
+        uint32_t rung = (uint32_t)((double)i * (rungs - 1) / played + 0.5);
+        result = plan_ladder_rung(&l, rung, n->action);
+        if (result == STATUS_OK) result = add_way(n, n->action);
+    }
+    plan_ladder_close(&l);
+    return result;
+}
+
+/* A module with more than half of what is kept brings that back at once when it is computed again. Smaller
+ * ones bring back less, and leave more. */
+static const struct {
+    int may;
+    double share; /* of what is kept: the largest module that is computed again */
+} ladders[] = { { PLAN_MAY_AGAIN | PLAN_MAY_AWAY, 0.5 },
+                { PLAN_MAY_AGAIN, 0.5 },
+                { PLAN_MAY_AGAIN, 0.06 },
+                { PLAN_MAY_AWAY, 0 } };
+enum { LADDERS = sizeof ladders / sizeof *ladders };
+
+static status plan_micro(planning *n, uint32_t micros) {
+    n->rates = rates_of(n->q, n->sizes.program);
+    TRY(plan_tree_find(n->q->recording, &n->sizes, &n->settings, &n->rates, &n->tree));
+    n->out->keeps_batch |= n->tree.mixes_samples;
+    n->out->least = n->tree.least;
+    memset(n->action, 0, n->q->recording->modules.count * sizeof *n->action);
+    TRY(add_way(n, n->action));
+    if (n->settings.batch == n->q->settings.batch) n->out->plain = n->out->ways[n->out->count - 1];
+    n->out->plain.action = NULL;
+    for (int i = 0; i < LADDERS; i++) {
+        bool link = n->rates.link > 0;
+        if (!link && ladders[i].may & PLAN_MAY_AWAY) continue;
+        TRY(add_ladder(n, ladders[i].may, ladders[i].share * n->tree.kept, LADDERS * micros));
+    }
+    return STATUS_OK;
+}
+
+/* STATUS_INVALID: nothing tells how the step grows to that, which may be so of some. */
+static status try_micro(planning *n, int64_t batch, uint32_t micros) {
+    n->settings = n->q->settings;
+    n->settings.batch = batch;
+    status result = recorded_sizes_find(n->q->recording, batch, n->settings.context, &n->sizes);
+    if (result == STATUS_OK) result = plan_micro(n, micros);
+    plan_tree_close(&n->tree);
+    recorded_sizes_close(&n->sizes);
+    return result;
+}
+
+/* Divisors of the step's batch, the largest first; of many the largest ones and 1. */
+static uint32_t micros_of(const plan_request *q, int64_t *out) {
+    int64_t step = q->settings.step;
+    uint32_t count = 0;
+    if (q->micro_is_pinned) {
+        out[0] = q->settings.batch;
+        return 1;
+    }
+    for (int64_t parts = 1; parts <= step && count < MOST_MICRO; parts++)
+        if (step % parts == 0) out[count++] = step / parts;
+    out[count - 1] = count == MOST_MICRO ? 1 : out[count - 1];
+    return count;
+}
+
+static int by_bytes(const void *a, const void *b) {
+    const plan_way *x = a, *y = b;
+    if (x->bytes != y->bytes) return x->bytes < y->bytes ? -1 : 1;
+    return x->seconds < y->seconds ? -1 : x->seconds > y->seconds;
+}
+
+/* What another way does in no more bytes and no more time goes, and what keeps too much with the host. */
+static void keep_front(recorded_plan *p, uint64_t most_away) {
+    uint32_t kept = 0;
+    qsort(p->ways, p->count, sizeof *p->ways, by_bytes);
+    for (uint32_t i = 0; i < p->count; i++) {
+        plan_way w = p->ways[i];
+        bool worse = kept && w.seconds >= p->ways[kept - 1].seconds,
+             beyond = most_away && w.host_bytes > most_away;
+        if (worse || beyond)
+            memory_free(w.action);
+        else
+            p->ways[kept++] = w;
+    }
+    p->count = kept;
+}
+
+status recorded_plan_find(const plan_request *q, recorded_plan *out) {
+    int64_t micro[MOST_MICRO];
+    uint32_t count = micros_of(q, micro), modules = q->recording->modules.count;
+    *out = (recorded_plan){ .knows_modules = q->recording->entered.count > 0 };
+    planning n = { .q = q, .out = out };
+    n.action = memory_new((size_t)modules + 1, sizeof *n.action);
+    n.block_of = memory_new((size_t)modules + 1, sizeof *n.block_of);
+    status result = n.action && n.block_of ? STATUS_OK : status_set(STATUS_FAILED, "no memory to plan");
+    for (uint32_t i = 0; result == STATUS_OK && i < count; i++) {
+        if (i && out->keeps_batch) break;
+        result = try_micro(&n, micro[i], count);
+        if (result == STATUS_INVALID && (i + 1 < count || out->count)) result = STATUS_OK;
+    }
+    if (result == STATUS_OK) keep_front(out, q->most_away);
+    memory_free(n.action);
+    memory_free(n.block_of);
+    return result;
+}
+
+void recorded_plan_close(recorded_plan *p) {
+    for (uint32_t i = 0; i < p->count; i++) memory_free(p->ways[i].action);
+    memory_free(p->ways);
+    *p = (recorded_plan){ 0 };
+}
+
+const plan_way *recorded_plan_within(const recorded_plan *p, uint64_t budget) {
+    for (uint32_t i = p->count; i-- > 0;)
+        if (p->ways[i].bytes <= budget) return &p->ways[i];
+    return NULL;
+}

@@ -1,0 +1,52 @@
+/* The plan of a recorded step: how many samples at once, which modules are computed again, and of which what
+ * they save is kept with the host, at the least predicted time within a budget.
+ *
+ * The ways that are tried do not depend on the budget: for each micro-batch the rungs of some ladders
+ * (plan_ladder.h), each of them played to the byte. So more memory is never slower, and what a budget allows
+ * a larger one allows. What is not tried may be better: between two rungs, and combinations that save less
+ * for each second by the ladder's sums and more at the peak. */
+#pragma once
+
+#include "estimate/hardware.h"
+#include "estimate/recorded/plan_tree.h"
+
+typedef struct {
+    const recording *recording;
+    torch_settings settings;      /* batch: the micro-batch where it is pinned, else the step's */
+    bool micro_is_pinned, surely; /* surely: bytes are the upper end of the interval */
+    bool none_away;               /* nothing is kept with the host */
+    uint64_t most_away;           /* bytes that the host may keep; 0: any number */
+    const hardware *hardware;     /* for its rates */
+} plan_request;
+
+typedef struct {
+    int64_t batch, accumulate; /* samples at once, and how many times */
+    uint8_t *action;           /* plan_action, by module */
+    uint32_t again, away;      /* how many modules */
+    interval live, reserved;   /* bytes */
+    uint64_t bytes;            /* what is promised, and compared with a budget: live on a CPU, else reserved;
+                                * a little above the likely value, or the upper end */
+    uint64_t host_bytes;       /* that the host keeps, at most */
+    double seconds;            /* of a step, at the device's rates */
+    uint64_t by_term[TAPE_TERMS];
+    const char *peak_in;
+} plan_way;
+
+typedef struct {
+    plan_way *ways;     /* the front: more bytes, less time */
+    uint32_t count;     /* at least one */
+    uint32_t tried;     /* ways that were played */
+    plan_way plain;     /* as asked, nothing computed again; its bytes are 0 where the recording can't tell */
+    uint64_t least;     /* bytes of storages that go to the host, at least */
+    bool keeps_batch;   /* the batch is not cut, since batch norm looks at all samples */
+    bool knows_modules; /* the recording says how often modules run; else none is computed again */
+    uint64_t parameters, trained;
+} recorded_plan;
+
+/* STATUS_INVALID: the recording does not tell how it grows to any of the micro-batches. Close it in any case.
+ */
+status recorded_plan_find(const plan_request *q, recorded_plan *out);
+void recorded_plan_close(recorded_plan *p);
+
+/* The fastest way within the budget; NULL: none is. */
+const plan_way *recorded_plan_within(const recorded_plan *p, uint64_t budget);
