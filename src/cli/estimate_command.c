@@ -145,6 +145,9 @@ static status check_together(const options *o) {
     if (o->html && x->emit == EMIT_SLURM)
         return status_set(STATUS_INVALID, "--emit slurm writes a script and no report; leave out --html");
     if (o->html) TRY(io_check_file(o->html));
+    if (solving && o->subject && recording_is(o->subject) && (o->run.memory || o->run.memory_auto))
+        return status_set(STATUS_INVALID, "--solve asks what fits a device, and --memory for a plan; leave "
+                                          "--memory out, or --solve");
     TRY(check_hours(x, solving));
     if (x->emit && o->json)
         return status_set(STATUS_INVALID, "--emit and --json both write to stdout; say one of them");

@@ -16,7 +16,7 @@ typedef struct {
     hardware rates; /* of the named device, else of the usual one */
     recorded_plan plan;
     uint64_t budget; /* of `measure` */
-    uint64_t beside; /* bytes of the device that are not the allocator's */
+    uint64_t beside; /* of it, what is not the allocator's; more than the budget: nothing fits */
     const char *measure;
     const plan_way *way; /* the plan; NULL: nothing fits */
 } planned;
@@ -59,7 +59,6 @@ static status find_budget(planned *p) {
     bool strict = e->o->estimate.strict;
     p->beside = strict ? all->high - own->high : all->likely - own->likely;
     if (e->hardware.memory < asked) p->budget = e->hardware.memory;
-    p->budget = p->budget > p->beside ? p->budget - p->beside : 0;
     return STATUS_OK;
 }
 
@@ -78,7 +77,7 @@ static status find(planned *p) {
                        .hardware = &p->rates };
     q.settings.workspace = e->hardware.workspace;
     TRY(recorded_plan_find(&q, &p->plan));
-    p->way = recorded_plan_within(&p->plan, p->budget);
+    if (p->budget > p->beside) p->way = recorded_plan_within(&p->plan, p->budget - p->beside);
     return STATUS_OK;
 }
 
@@ -148,7 +147,7 @@ static status say(text *t, const planned *p) {
         add_front(t, p);
         return STATUS_OK;
     }
-    text_add(t, "\nWithin %s of %s\n", units_bytes_text(p->budget + p->beside, has), p->measure);
+    text_add(t, "\nWithin %s of %s\n", units_bytes_text(p->budget, has), p->measure);
     text_add(t, "  samples at once %lld, %lld times a step\n", (long long)w->batch, (long long)w->accumulate);
     TRY(add_modules(t, p, w, PLAN_AGAIN));
     TRY(add_modules(t, p, w, PLAN_AWAY));
@@ -210,7 +209,7 @@ static void put_json(text *t, const planned *p) {
     json_put_unsigned(&j, "parameters", f->parameters);
     json_put_unsigned(&j, "trained", f->trained);
     json_put_bool(&j, "fits", p->way != NULL);
-    json_put_unsigned(&j, "budget_bytes", p->budget + p->beside);
+    json_put_unsigned(&j, "budget_bytes", p->budget);
     json_put_unsigned(&j, "least_budget_bytes", f->ways[0].bytes + p->beside);
     json_put_string(&j, "budget_of", p->measure);
     json_put_string(&j, "rates", p->rates.name);
@@ -237,20 +236,20 @@ static status refuse(const planned *p) {
     int term = 0;
     for (int k = 1; k < TAPE_TERMS; k++)
         if (least->by_term[k] > least->by_term[term]) term = k;
+    bool other = p->beside > least->by_term[term];
     return status_set(STATUS_NO_FIT,
                       "%s does not fit %s: the least that is known to work is %s (%llu bytes), with %lld at "
                       "once, %u modules computed again and %u with the host; the most of it are %s, %s",
-                      p->e->model.name, units_bytes_text(p->budget + p->beside, has),
-                      bytes_of(p, least, needs), (unsigned long long)(least->bytes + p->beside),
-                      (long long)least->batch, least->again, least->away, tape_term_name((tape_term)term),
-                      units_bytes_text(least->by_term[term], most));
+                      p->e->model.name, units_bytes_text(p->budget, has), bytes_of(p, least, needs),
+                      (unsigned long long)(least->bytes + p->beside), (long long)least->batch, least->again,
+                      least->away, other ? "the driver and libraries" : tape_term_name((tape_term)term),
+                      units_bytes_text(other ? p->beside : least->by_term[term], most));
 }
 
 static status emit(const planned *p, text *t) {
     char line[160], bytes[UNITS_TEXT_BYTES], has[UNITS_TEXT_BYTES];
     snprintf(line, sizeof line, "takes %s (%llu bytes) of %s, and has %s", bytes_of(p, p->way, bytes),
-             (unsigned long long)(p->way->bytes + p->beside), p->measure,
-             units_bytes_text(p->budget + p->beside, has));
+             (unsigned long long)(p->way->bytes + p->beside), p->measure, units_bytes_text(p->budget, has));
     return emit_recorded(&p->e->recorded, &p->plan, p->way, line, t);
 }
 

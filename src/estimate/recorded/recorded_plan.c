@@ -9,7 +9,7 @@
 /* Micro-batches that are tried; rungs of a ladder; events that are played in all of them together, and looked
  * through for modules that are computed again. */
 enum { MOST_MICRO = 8, MOST_RUNGS = 48, LEAST_RUNGS = 6 };
-static const double most_events = 60e6;
+static const double most_events = 110e6;
 
 /* A promise is by this part above what is played, for small tensors that no call shows: numbers that Python
  * makes, what autograd has of its own. */

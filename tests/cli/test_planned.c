@@ -1,0 +1,157 @@
+/* snug estimate step.json --memory SIZE: the plan of a recorded step, its policy for PyTorch, and, where
+ * torch is installed, what a step takes with it (tests/cli/planned.py). */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/command.h"
+#include "io/scratch.h"
+#include "sanitized.h"
+
+#define STEP "estimate " SNUG_ROOT "/tests/estimate/recorded/step_plans.json --batch 8 "
+#define ON_CPU STEP "--device cpu "
+
+static void the_plan_is_said_and_counted(void **state) {
+    (void)state;
+    assert_true(command_says(ON_CPU "--memory 2MiB", 0, "Within 2.0 MiB of live bytes"));
+    assert_true(command_says(ON_CPU "--memory 2MiB", 0, "computed again"));
+    assert_true(command_says(ON_CPU "--memory 2MiB", 0, "this plan"));
+    assert_true(command_says(STEP "--memory 1GiB", 0, "since no device is named"));
+    assert_true(command_says(STEP "--gpu a100-80 --memory 1GiB", 0, "Within 1024.0 MiB of the whole device"));
+    json_document d = command_json(ON_CPU "--memory 2MiB --json");
+    assert_true(command_number(&d, "plan.bytes") <= 2 << 20);
+    assert_int_equal(command_number(&d, "budget_bytes"), 2 << 20);
+    assert_int_equal(command_number(&d, "plan.micro_batch") * command_number(&d, "plan.accumulate"), 8);
+    assert_string_equal(command_string(&d, "budget_of"), "live bytes");
+    json_close(&d);
+}
+
+/* The least budget that is named works, and one byte less is refused, with that number. */
+static void what_does_not_fit_says_what_would(void **state) {
+    char line[256], least[32];
+    (void)state;
+    json_document d = command_json(ON_CPU "--memory 1GiB --json");
+    uint64_t bytes = command_number(&d, "least_budget_bytes");
+    json_close(&d);
+    snprintf(line, sizeof line, ON_CPU "--memory %llu", (unsigned long long)bytes);
+    command_expect(0, line);
+    snprintf(line, sizeof line, ON_CPU "--memory %llu", (unsigned long long)bytes - 1);
+    snprintf(least, sizeof least, "(%llu bytes)", (unsigned long long)bytes);
+    assert_true(command_says(line, 3, least));
+    assert_true(command_says(line, 3, "the most of it are optimizer"));
+    assert_true(command_says(STEP "--gpu a100-80 --memory 100MiB", 3, "does not fit 100.0 MiB"));
+    assert_true(command_says(STEP "--gpu a100-80 --memory 100MiB", 3, "are the driver and libraries"));
+    strcat(line, " --emit torch --quiet");
+    command_result r = command_run(line);
+    assert_int_equal(r.exit, 3);
+    assert_string_equal(r.out, "");
+    command_free(&r);
+}
+
+static void what_cannot_be_asked_is_refused(void **state) {
+    static const char *const wrong[][2] = {
+        { STEP "--emit torch", "say --memory SIZE or --gpu NAME" },
+        { STEP "--memory auto", "say a size" },
+        { STEP "--memory 1GiB --gradient-checkpointing", "leave --gradient-checkpointing out" },
+        { STEP "--memory 1GiB --emit hf", "say --emit torch" },
+        { STEP "--memory 1GiB --html page.html", "no page" },
+        { STEP "--memory 1GiB --solve batch", "leave --memory out" },
+        { "estimate gpt2 --memory 1GiB", "--memory is for --framework snug" },
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_true(command_says(wrong[i][0], 2, wrong[i][1]));
+}
+
+static char *emitted(const char *asked, const char *path, char said[32]) {
+    char line[512];
+    snprintf(line, sizeof line, "%s --json", asked);
+    json_document d = command_json(line);
+    snprintf(said, 32, "%llu", (unsigned long long)command_number(&d, "plan.bytes"));
+    json_close(&d);
+    snprintf(line, sizeof line, "%s --emit torch --quiet", asked);
+    command_result r = command_run(line);
+    assert_int_equal(r.exit, 0);
+    scratch_write(path, r.out, strlen(r.out));
+    char *source = strdup(r.out);
+    command_free(&r);
+    return source;
+}
+
+static void policies_are_python(void **state) {
+    static const char *const asked[] = { ON_CPU "--memory 1200000", ON_CPU "--memory 2MiB",
+                                         ON_CPU "--memory 1GiB", STEP "--gpu a100-80 --memory 1TiB",
+                                         STEP "--gpu a100-80 --memory 4GiB --strict" };
+    bool python = system("command -v python3 >/dev/null") == 0;
+    char promised[32];
+    (void)state;
+    for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
+        char *source = emitted(asked[i], "policy.py", promised);
+        assert_non_null(strstr(source, promised));
+        assert_non_null(strstr(source, "def prepare(model)"));
+        if (python) command_shell("python3 -m py_compile policy.py");
+        free(source);
+    }
+}
+
+/* Names of modules are a stranger's: they stay within their quotes. */
+static void names_stay_in_their_quotes(void **state) {
+    char promised[32];
+    (void)state;
+    if (system("command -v python3 >/dev/null") != 0) skip();
+    command_shell(
+        "sed 's/\"blocks\\.\\([0-9]\\)/\"b\\\\\"]+[print(1)]+{x}\\\\n\\1/g; s/\"model\":\"Model\"/\"model\":"
+        "\"A\\\\nimport os\"/' '%s/tests/estimate/recorded/step_plans.json' > odd.json",
+        SNUG_ROOT);
+    free(emitted("estimate odd.json --batch 8 --device cpu --memory 1300000", "policy.py", promised));
+    command_shell("python3 -c 'import ast; t = ast.parse(open(\"policy.py\").read()); assert not [n for n in "
+                  "ast.walk(t) if isinstance(n, ast.Call) and getattr(n.func, \"id\", \"\") == \"print\"]'");
+}
+
+static bool find_python(const char *packages, char python[256]) {
+    const char *named = getenv("SNUG_PYTHON");
+    char list[2048], command[512], *rest = list;
+    snprintf(list, sizeof list, "%s", named && *named ? named : "python3");
+    for (char *one; (one = strsep(&rest, ":"));) {
+        snprintf(python, 256, "%s", one);
+        snprintf(command, sizeof command, "'%s' -c 'import %s' >probe 2>&1", python, packages);
+        if (system(command) == 0) return true;
+    }
+    print_message("skipped: no Python here has %s; SNUG_PYTHON names interpreters that do\n", packages);
+    return false;
+}
+
+static void a_step_takes_what_was_promised(void **state) {
+    static const char *const budgets[] = { "1200000", "1500000", "2MiB", "3500000", "1GiB" };
+    char python[256], line[256], path[32], promised[32], all[1024] = "";
+    (void)state;
+    if (SANITIZED || !find_python("torch, transformers", python)) skip();
+    for (size_t i = 0; i < sizeof budgets / sizeof *budgets; i++) {
+        snprintf(line, sizeof line, ON_CPU "--memory %s", budgets[i]);
+        snprintf(path, sizeof path, "policy%zu.py", i);
+        free(emitted(line, path, promised));
+        snprintf(all + strlen(all), sizeof all - strlen(all), " %s %s", path, promised);
+    }
+    command_shell("'%s' '%s/tests/cli/planned.py'%s >answer 2>&1 || { cat answer; exit 1; }", python,
+                  SNUG_ROOT, all);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_plan_is_said_and_counted),
+        cmocka_unit_test(what_does_not_fit_says_what_would),
+        cmocka_unit_test(what_cannot_be_asked_is_refused),
+        cmocka_unit_test(policies_are_python),
+        cmocka_unit_test(names_stay_in_their_quotes),
+        cmocka_unit_test(a_step_takes_what_was_promised),
+    };
+    return cmocka_run_group_tests(tests, scratch_open, scratch_close);
+}

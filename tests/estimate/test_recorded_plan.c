@@ -1,0 +1,352 @@
+/* Plans of recorded steps: more memory is never slower, promises are what PyTorch takes (peaks are those that
+ * tests/cli/planned.py measured of the emitted policies), and ladders are no dearer than any choice. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "estimate/recorded/plan_ladder.h"
+#include "estimate/recorded/recorded_plan.h"
+#include "io/file.h"
+#include "io/scratch.h"
+
+#define STEP(name) SNUG_ROOT "/tests/estimate/recorded/" name ".json"
+
+static const hardware device = {
+    .f32 = 19.5e12, .f16 = 312e12, .bandwidth = 2e12, .link = 32e9, .call = 10e-6, .workspace = 8 << 20
+};
+
+static void open_step(const char *path, recording *r) {
+    if (recording_read(path, r) != STATUS_OK) fail_msg("%s", status_message());
+}
+
+static plan_request at(const recording *r, int64_t batch, bool cuda) {
+    return (plan_request){ .recording = r,
+                           .settings = { .batch = batch,
+                                         .step = batch,
+                                         .context = r->programs[0].lengths.of[0],
+                                         .gpus = 1,
+                                         .state_bits = 32,
+                                         .cuda = cuda },
+                           .hardware = &device };
+}
+
+static void find(const plan_request *q, recorded_plan *p) {
+    if (recorded_plan_find(q, p) != STATUS_OK) fail_msg("%s", status_message());
+}
+
+static uint64_t drawn(uint64_t *seed) {
+    *seed = *seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return *seed >> 33;
+}
+
+/* ---- monotone ---- */
+
+static double seconds_within(const recorded_plan *p, uint64_t budget) {
+    const plan_way *w = recorded_plan_within(p, budget);
+    if (w) assert_true(w->bytes <= budget);
+    for (uint32_t i = 0; w && i < p->count; i++)
+        if (p->ways[i].bytes <= budget) assert_true(w->seconds <= p->ways[i].seconds);
+    return w ? w->seconds : 1e300;
+}
+
+static void is_monotone(const recorded_plan *p, uint64_t *seed) {
+    uint64_t least = p->ways[0].bytes, most = p->ways[p->count - 1].bytes;
+    assert_true(seconds_within(p, least) < 1e300);
+    assert_true(seconds_within(p, least - 1) >= 1e300);
+    for (int i = 0; i < 200; i++) {
+        uint64_t a = least / 2 + drawn(seed) % most, b = a + drawn(seed) % most;
+        assert_true(seconds_within(p, b) <= seconds_within(p, a));
+    }
+}
+
+static void more_memory_is_never_slower(void **state) {
+    static const char *const steps[] = { STEP("step_blocks"), STEP("step_plans") };
+    uint64_t seed = 7;
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        recording r;
+        open_step(steps[i], &r);
+        for (int k = 0; k < 8; k++) {
+            recorded_plan p;
+            plan_request q = at(&r, (int64_t[]){ 1, 3, 8, 12 }[k / 2], k % 2);
+            q.surely = drawn(&seed) % 2;
+            find(&q, &p);
+            is_monotone(&p, &seed);
+            recorded_plan_close(&p);
+        }
+        recording_close(&r);
+    }
+}
+
+/* ---- what is promised, and what PyTorch took ---- */
+
+static void promises_are_kept(void **state) {
+    /* A budget, and the peak of the policy that was emitted for it. */
+    static const uint64_t measured[][2] = { { 1190142, 1179340 },
+                                            { 1750121, 1743300 },
+                                            { 2500802, 2491068 },
+                                            { 3514017, 3467704 },
+                                            { 6295014, 6270520 } };
+    recording r;
+    recorded_plan p;
+    (void)state;
+    open_step(STEP("step_plans"), &r);
+    plan_request q = at(&r, 8, false);
+    find(&q, &p);
+    for (size_t i = 0; i < sizeof measured / sizeof *measured; i++) {
+        const plan_way *w = recorded_plan_within(&p, measured[i][0]);
+        assert_non_null(w);
+        double promised = (double)w->bytes, took = (double)measured[i][1];
+        if (promised < took || promised > 1.02 * took)
+            fail_msg("%llu: promised %.0f, and %.0f were measured", (unsigned long long)measured[i][0],
+                     promised, took);
+    }
+    recorded_plan_close(&p);
+    recording_close(&r);
+}
+
+/* ---- what is chosen ---- */
+
+static uint32_t module_named(const recording *r, const char *name) {
+    for (uint32_t m = 0; m < r->modules.count; m++)
+        if (strcmp(r->modules.of[m], name) == 0) return m;
+    fail_msg("%s", name);
+    return 0;
+}
+
+static bool lies_within(const char *outer, const char *inner) {
+    size_t n = strlen(outer);
+    return strncmp(outer, inner, n) == 0 && inner[n] == '.';
+}
+
+static void check_choice(const recording *r, const plan_way *w) {
+    assert_int_equal(w->action[0], PLAN_KEEP);
+    /* It runs twice, and that changes a buffer. */
+    assert_int_equal(w->action[module_named(r, "twice")], PLAN_KEEP);
+    assert_int_not_equal(w->action[module_named(r, "counter")], PLAN_AGAIN);
+    for (uint32_t a = 0; a < r->modules.count; a++)
+        for (uint32_t b = 0; w->action[a] != PLAN_KEEP && b < r->modules.count; b++)
+            if (w->action[b] != PLAN_KEEP) assert_false(lies_within(r->modules.of[a], r->modules.of[b]));
+}
+
+static void what_may_not_run_again_does_not(void **state) {
+    recording r;
+    recorded_plan p;
+    uint32_t again = 0, away = 0;
+    (void)state;
+    open_step(STEP("step_plans"), &r);
+    plan_request q = at(&r, 8, false);
+    find(&q, &p);
+    for (uint32_t i = 0; i < p.count; i++) {
+        check_choice(&r, &p.ways[i]);
+        again += p.ways[i].again, away += p.ways[i].away;
+        assert_int_equal(p.ways[i].batch * p.ways[i].accumulate, 8);
+        assert_int_equal(p.ways[i].host_bytes > 0, p.ways[i].away > 0);
+    }
+    assert_true(again > 0 && away > 0);
+    recorded_plan_close(&p);
+    recording_close(&r);
+}
+
+static void the_host_keeps_no_more_than_it_may(void **state) {
+    recording r;
+    (void)state;
+    open_step(STEP("step_plans"), &r);
+    for (int i = 0; i < 3; i++) {
+        recorded_plan p;
+        plan_request q = at(&r, 8, false);
+        q.none_away = i == 0, q.most_away = i == 1 ? 300000 : 0;
+        find(&q, &p);
+        uint64_t most = 0;
+        for (uint32_t k = 0; k < p.count; k++)
+            if (p.ways[k].host_bytes > most) most = p.ways[k].host_bytes;
+        if (i == 0) assert_int_equal(most, 0);
+        if (i == 1) assert_in_range(most, 1, 300000);
+        if (i == 2) assert_true(most > 300000);
+        recorded_plan_close(&p);
+    }
+    recording_close(&r);
+}
+
+static void a_pinned_micro_batch_stays(void **state) {
+    recording r;
+    recorded_plan p;
+    (void)state;
+    open_step(STEP("step_plans"), &r);
+    plan_request q = at(&r, 8, false);
+    q.settings.batch = 2, q.micro_is_pinned = true;
+    find(&q, &p);
+    for (uint32_t i = 0; i < p.count; i++) assert_int_equal(p.ways[i].batch, 2);
+    recorded_plan_close(&p);
+    recording_close(&r);
+}
+
+/* The recording with a word of it replaced by another as long. */
+static void open_changed(const char *from, const char *to, recording *r) {
+    char *data;
+    uint64_t bytes;
+    assert_int_equal(io_read_file(STEP("step_plans"), 1 << 20, &data, &bytes), STATUS_OK);
+    char *at_word = memmem(data, bytes, from, strlen(from));
+    assert_non_null(at_word);
+    memcpy(at_word, to, strlen(to));
+    scratch_write("changed.json", data, bytes);
+    memory_free(data);
+    open_step("changed.json", r);
+}
+
+static void batch_norm_sees_the_whole_batch(void **state) {
+    recording r;
+    recorded_plan p;
+    (void)state;
+    open_changed("native_layer_norm", "native_batch_norm", &r);
+    plan_request q = at(&r, 8, false);
+    find(&q, &p);
+    assert_true(p.keeps_batch);
+    for (uint32_t i = 0; i < p.count; i++) assert_int_equal(p.ways[i].batch, 8);
+    recorded_plan_close(&p);
+    recording_close(&r);
+}
+
+static void without_counts_nothing_runs_again(void **state) {
+    recording r;
+    recorded_plan p;
+    (void)state;
+    open_changed("\"entered\"", "\"another\"", &r);
+    plan_request q = at(&r, 8, false);
+    find(&q, &p);
+    assert_false(p.knows_modules);
+    for (uint32_t i = 0; i < p.count; i++) assert_true(!p.ways[i].again && !p.ways[i].away);
+    recorded_plan_close(&p);
+    recording_close(&r);
+}
+
+/* ---- ladders beside all choices ---- */
+
+enum { MODULES = 8 };
+
+/* A tree of modules with costs that are drawn; "0.1" is within "0". */
+typedef struct {
+    char names[MODULES][16];
+    char *of[MODULES];
+    recording r;
+    uint32_t parent[MODULES];
+    plan_cost again[MODULES], away[MODULES];
+    plan_tree t;
+} small_tree;
+
+static void draw_tree(small_tree *x, uint64_t *seed) {
+    memset(x, 0, sizeof *x);
+    for (uint32_t m = 0; m < MODULES; m++) {
+        x->parent[m] = m ? (uint32_t)(drawn(seed) % m) : 0;
+        x->of[m] = x->names[m];
+        x->again[m] =
+            (plan_cost){ m && drawn(seed) % 4, (double)(drawn(seed) % 9), (double)(drawn(seed) % 9) };
+        x->away[m] =
+            (plan_cost){ m && drawn(seed) % 4, (double)(drawn(seed) % 9), (double)(drawn(seed) % 9) };
+    }
+    x->r.modules = (recording_texts){ x->of, MODULES, MODULES };
+    x->t = (plan_tree){ .recording = &x->r, .parent = x->parent, .again = x->again, .away = x->away };
+}
+
+/* Bytes and seconds of actions; false: one may not be, or lies in another. */
+static bool weigh(const small_tree *x, const uint8_t *action, double *bytes, double *seconds) {
+    *bytes = *seconds = 0;
+    for (uint32_t m = 0; m < MODULES; m++) {
+        if (action[m] == PLAN_KEEP) continue;
+        const plan_cost *c = action[m] == PLAN_AGAIN ? &x->again[m] : &x->away[m];
+        if (!c->may) return false;
+        for (uint32_t up = m; up; up = x->parent[up])
+            if (action[x->parent[up]] != PLAN_KEEP) return false;
+        *bytes += c->bytes, *seconds += c->seconds;
+    }
+    return true;
+}
+
+/* The least seconds by which the ladder saves so many bytes, if it may do the last step in part. */
+static double price(const plan_ladder *l, double bytes) {
+    const plan_hull *h = &l->of[0];
+    for (uint32_t i = 1; i < h->count; i++) {
+        const plan_point *a = &h->points[i - 1], *b = &h->points[i];
+        if (b->bytes >= bytes)
+            return a->seconds + (b->seconds - a->seconds) * (bytes - a->bytes) / (b->bytes - a->bytes);
+    }
+    return h->points[h->count - 1].bytes >= bytes ? h->points[h->count - 1].seconds : 1e300;
+}
+
+static void no_choice_is_below_the_ladder(const small_tree *x, const plan_ladder *l) {
+    uint32_t choices = 1;
+    for (int m = 0; m < MODULES; m++) choices *= 3;
+    for (uint32_t c = 0; c < choices; c++) {
+        uint8_t action[MODULES];
+        double bytes, seconds;
+        for (uint32_t m = 0, rest = c; m < MODULES; m++, rest /= 3) action[m] = (uint8_t)(rest % 3);
+        if (weigh(x, action, &bytes, &seconds)) assert_true(price(l, bytes) <= seconds + 1e-9);
+    }
+}
+
+static void rungs_are_what_they_say(const small_tree *x, const plan_ladder *l) {
+    for (uint32_t rung = 0; rung < plan_ladder_rungs(l); rung++) {
+        uint8_t action[MODULES];
+        double bytes, seconds;
+        assert_int_equal(plan_ladder_rung(l, rung, action), STATUS_OK);
+        assert_true(weigh(x, action, &bytes, &seconds));
+        const plan_point *p = &l->of[0].points[rung];
+        assert_true(bytes == p->bytes && seconds == p->seconds); /* whole numbers */
+    }
+}
+
+static void ladders_are_no_dearer_than_any_choice(void **state) {
+    uint64_t seed = 11;
+    (void)state;
+    for (int i = 0; i < 300; i++) {
+        small_tree x;
+        plan_ladder l;
+        draw_tree(&x, &seed);
+        assert_int_equal(plan_ladder_find(&x.t, PLAN_MAY_AGAIN | PLAN_MAY_AWAY, 1e9, &l), STATUS_OK);
+        rungs_are_what_they_say(&x, &l);
+        no_choice_is_below_the_ladder(&x, &l);
+        plan_ladder_close(&l);
+    }
+}
+
+/* ---- bad input ---- */
+
+static void counts_of_other_modules_are_refused(void **state) {
+    recording r;
+    (void)state;
+    char *data;
+    uint64_t bytes;
+    assert_int_equal(io_read_file(STEP("step_plans"), 1 << 20, &data, &bytes), STATUS_OK);
+    char *list = memmem(data, bytes, "\"entered\":[1,", 13);
+    assert_non_null(list);
+    memcpy(list, "\"entered\":[  ", 13);
+    scratch_write("changed.json", data, bytes);
+    memory_free(data);
+    assert_int_equal(recording_read("changed.json", &r), STATUS_INVALID);
+    assert_non_null(strstr(status_message(), "how often they run"));
+    recording_close(&r);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(more_memory_is_never_slower),
+        cmocka_unit_test(promises_are_kept),
+        cmocka_unit_test(what_may_not_run_again_does_not),
+        cmocka_unit_test(the_host_keeps_no_more_than_it_may),
+        cmocka_unit_test(a_pinned_micro_batch_stays),
+        cmocka_unit_test(batch_norm_sees_the_whole_batch),
+        cmocka_unit_test(without_counts_nothing_runs_again),
+        cmocka_unit_test(ladders_are_no_dearer_than_any_choice),
+        cmocka_unit_test(counts_of_other_modules_are_refused),
+    };
+    return cmocka_run_group_tests(tests, scratch_open, scratch_close);
+}
