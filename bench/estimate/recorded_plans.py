@@ -73,6 +73,15 @@ class Own:
         return torch.nn.functional.cross_entropy(model(batch["ids"]).transpose(1, 2), batch["labels"])
 
 
+class Half:
+    """Another case, under autocast."""
+    autocast = torch.bfloat16
+
+    def __init__(self, case):
+        self.lengths, self.make_model, self.make_batch = case.lengths, case.make_model, case.make_batch
+        self.loss_of = case.loss_of
+
+
 class Pictures:
     lengths = (1,)
 
@@ -95,6 +104,7 @@ class Pictures:
 TAKEN = ("GPT2LMHeadModel", "LlamaForCausalLM", "BertForMaskedLM", "ViTForImageClassification", "Qwen3ForCausalLM",
          "T5ForConditionalGeneration")
 CASES = {name: CLASSES[name] for name in TAKEN}
+CASES |= {name + " bf16": lambda name=name: Half(CLASSES[name]()) for name in TAKEN[:3]}
 CASES |= {"Mixer (one's own)": Own, "timm resnet18": lambda: Pictures("resnet18", 160),
           "timm vit_tiny": lambda: Pictures("vit_tiny_patch16_224", 224, depth=4),
           "timm convnext_atto": lambda: Pictures("convnext_atto", 128)}
@@ -150,8 +160,8 @@ def ask(snug, path, *more):
 
 
 def budgets_of(front, count):
-    """From the least to what the plain step takes, at equal distances along the front."""
-    which = sorted({round(i * (len(front) - 1) / max(count - 1, 1)) for i in range(count)})
+    """From the least on, at equal distances along the front; its last is the plain step."""
+    which = sorted({round(i * (len(front) - 1) / count) for i in range(count)})
     return [front[i]["bytes"] for i in which]
 
 
@@ -162,7 +172,7 @@ def check(snug, name, folder, count):
         recipe.record(case.make_model, case.make_batch, case.loss_of,
                       lambda m: torch.optim.AdamW(m.parameters(), foreach=True), batches=(1, 2, 3),
                       lengths=case.lengths[:1], device="cpu", out=str(path),
-                      fake=getattr(case, "fake", True))
+                      fake=getattr(case, "fake", True), autocast=getattr(case, "autocast", None))
     start = time.perf_counter()
     front = json.loads(ask(snug, path, "--memory", "1TiB", "--json"))["front"]
     seconds = time.perf_counter() - start

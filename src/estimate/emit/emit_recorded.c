@@ -8,7 +8,7 @@
 
 /* ---- names of modules that differ in one number ---- */
 
-/* "transformer.h.3.mlp": its last number, what stands before it and what behind. */
+/* "transformer.h.3.mlp": a number of it, what stands before it and what behind. */
 typedef struct {
     const char *name;
     int before;        /* bytes of the name before the number; -1: it has none, or is no plain name */
@@ -26,12 +26,13 @@ static bool is_number(const char *part, size_t length) {
     return strspn(part, "0123456789") >= length;
 }
 
-static numbered split(const char *name) {
+/* By its first number, or its last one. */
+static numbered split(const char *name, bool first) {
     numbered n = { .name = name, .before = -1, .after = "" };
     if (!is_plain(name)) return n;
     for (const char *part = name; *part;) {
         size_t length = strcspn(part, ".");
-        if (is_number(part, length)) {
+        if (is_number(part, length) && !(first && n.before >= 0)) {
             n.before = (int)(part - name), n.after = part + length;
             n.number = strtoul(part, NULL, 10);
         }
@@ -54,17 +55,34 @@ static bool follows(const numbered *x, const numbered *y) {
            strcmp(x->after, y->after) == 0 && y->number == x->number + 1;
 }
 
-/* Calls `add` with each run of names that differ in one number, which rises by one. */
+static uint32_t run_from(const numbered *names, uint32_t count, uint32_t i) {
+    for (i++; i < count && follows(&names[i - 1], &names[i]);) i++;
+    return i;
+}
+
+static uint32_t split_all(const recording *r, const plan_way *w, plan_action action, bool first,
+                          numbered *names, uint32_t *count) {
+    uint32_t runs = 0, most = *count;
+    *count = 0;
+    for (uint32_t m = 0; m < r->modules.count && *count < most; m++)
+        if (w->action[m] == action) names[(*count)++] = split(r->modules.of[m], first);
+    qsort(names, *count, sizeof *names, by_pattern);
+    for (uint32_t i = 0; i < *count; i = run_from(names, *count, i)) runs++;
+    return runs;
+}
+
+/* Calls `add` with each run of names that differ in one number, which rises by one: by their last numbers, or
+ * by their first ones where that makes fewer. */
 static status each_run(const recording *r, const plan_way *w, plan_action action,
                        void (*add)(text *out, const numbered *first, const numbered *last), text *out) {
-    uint32_t count = 0, most = action == PLAN_AGAIN ? w->again : w->away;
-    numbered *names = memory_new((size_t)most + 1, sizeof *names);
+    uint32_t count = action == PLAN_AGAIN ? w->again : w->away;
+    numbered *names = memory_new((size_t)count + 1, sizeof *names);
     if (!names) return status_set(STATUS_FAILED, "no memory to write what was planned");
-    for (uint32_t m = 0; m < r->modules.count && count < most; m++)
-        if (w->action[m] == action) names[count++] = split(r->modules.of[m]);
-    qsort(names, count, sizeof *names, by_pattern);
+    uint32_t by_first = split_all(r, w, action, true, names, &count);
+    if (split_all(r, w, action, false, names, &count) > by_first)
+        split_all(r, w, action, true, names, &count);
     for (uint32_t i = 0, next; i < count; i = next) {
-        for (next = i + 1; next < count && follows(&names[next - 1], &names[next]);) next++;
+        next = run_from(names, count, i);
         add(out, &names[i], &names[next - 1]);
     }
     memory_free(names);

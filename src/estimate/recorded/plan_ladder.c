@@ -1,5 +1,6 @@
 #include "estimate/recorded/plan_ladder.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +20,11 @@ typedef struct {
     increment *increments;
     plan_point *points;
     uint32_t increment_room, point_room;
+    double kept; /* points of all hulls */
 } climbing;
+
+/* Points of all hulls together; a model of 405 billion weights has some 10,000. */
+static const double most_points = 4e6;
 
 /* Seconds a byte, then order. Bytes are above 0. */
 static int by_price(const void *a, const void *b) {
@@ -67,10 +72,11 @@ static void offer(climbing *c, uint32_t *count, const plan_cost *cost, plan_acti
         c->points[(*count)++] = (plan_point){ cost->bytes, cost->seconds, action, 0 };
 }
 
-/* Is b above the line from a to c, or on it? */
+/* Is b above the line from a to c? Points of equal modules lie on it, and stay. */
 static bool is_above(const plan_point *a, const plan_point *b, const plan_point *c) {
-    return (b->seconds - a->seconds) * (c->bytes - a->bytes) >=
-           (c->seconds - a->seconds) * (b->bytes - a->bytes);
+    double left = (b->seconds - a->seconds) * (c->bytes - a->bytes),
+           right = (c->seconds - a->seconds) * (b->bytes - a->bytes);
+    return left > right + 1e-9 * fabs(right);
 }
 
 /* Keeps the lower hull of points in order of bytes, from the first on; more bytes in less time go before. */
@@ -94,6 +100,7 @@ static bool climb(climbing *c, uint32_t module) {
     c->points[count++] = (plan_point){ 0 };
     h->order = memory_new((size_t)steps + 1, sizeof *h->order);
     if (!h->order) return false;
+    c->kept += steps;
     for (uint32_t i = 0; i < steps; i++) {
         const plan_point *before = &c->points[count - 1];
         h->order[i] = c->increments[i].module;
@@ -104,8 +111,11 @@ static bool climb(climbing *c, uint32_t module) {
     const plan_cost *again = &c->t->again[module], *away = &c->t->away[module];
     if (c->may & PLAN_MAY_AGAIN && again->bytes <= c->largest) offer(c, &count, again, PLAN_AGAIN);
     if (c->may & PLAN_MAY_AWAY) offer(c, &count, away, PLAN_AWAY);
-    qsort(c->points, count, sizeof *c->points, by_bytes);
-    h->count = keep_hull(c->points, count);
+    if (count > steps + 1) { /* else they are a hull */
+        qsort(c->points, count, sizeof *c->points, by_bytes);
+        count = keep_hull(c->points, count);
+    }
+    h->count = count;
     h->points = memory_new(h->count, sizeof *h->points);
     if (!h->points) return false;
     memcpy(h->points, c->points, h->count * sizeof *h->points);
@@ -121,11 +131,14 @@ status plan_ladder_find(const plan_tree *t, int may, double largest, plan_ladder
     bool made = l->of && c.first && c.next;
     for (uint32_t m = modules - 1; made && m > 0; m--)
         c.next[m] = c.first[t->parent[m]], c.first[t->parent[m]] = m;
-    for (uint32_t m = modules; made && m-- > 0;) made = climb(&c, m);
+    for (uint32_t m = modules; made && m-- > 0 && c.kept <= most_points;) made = climb(&c, m);
     memory_free(c.first);
     memory_free(c.next);
     memory_free(c.increments);
     memory_free(c.points);
+    if (c.kept > most_points)
+        return status_set(STATUS_INVALID, "%s has more modules within modules than can be planned",
+                          t->recording->model);
     return made ? STATUS_OK : status_set(STATUS_FAILED, "no memory to plan");
 }
 

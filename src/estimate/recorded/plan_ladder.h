@@ -30,7 +30,8 @@ typedef struct {
 enum { PLAN_MAY_AGAIN = 1, PLAN_MAY_AWAY = 2 };
 
 /* `largest`: no module that saves more bytes than that is computed again as a whole, since all of it comes
- * back at once. STATUS_FAILED: no memory. Close it in any case. */
+ * back at once. STATUS_FAILED: no memory. STATUS_INVALID: modules lie within modules as in no model. Close it
+ * in any case. */
 status plan_ladder_find(const plan_tree *t, int may, double largest, plan_ladder *l);
 void plan_ladder_close(plan_ladder *l);
 

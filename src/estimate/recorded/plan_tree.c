@@ -120,11 +120,8 @@ static void note_seconds(plan_tree *t, const torch_settings *s, const plan_rates
 
 /* Such a module changes something that is not its own: run again it would change it twice. */
 static void forbid(plan_tree *t, uint32_t module, const plan_storage *s) {
-    for (uint32_t m = module;; m = t->parent[m]) {
-        if (!s->born || !plan_tree_has(t, m, (uint32_t)t->program->module.of[s->born - 1]))
-            t->again[m].may = false;
-        if (!m) return;
-    }
+    uint32_t top = s->born ? common(t, module, (uint32_t)t->program->module.of[s->born - 1]) : 0;
+    for (uint32_t m = module; m != top; m = t->parent[m]) t->again[m].may = false;
 }
 
 static void note_changes(plan_tree *t) {
@@ -156,9 +153,9 @@ static void charge_inputs(plan_tree *t, uint32_t *stamp) {
             uint32_t s = (uint32_t)p->operands.of[at + k];
             const plan_storage *x = &t->storages[s];
             if (!x->born || x->stays) continue;
-            uint32_t maker = (uint32_t)p->module.of[x->born - 1];
-            for (uint32_t m = (uint32_t)p->module.of[call - 1]; !plan_tree_has(t, m, maker);
-                 m = t->parent[m]) {
+            uint32_t reader = (uint32_t)p->module.of[call - 1],
+                     top = common(t, reader, (uint32_t)p->module.of[x->born - 1]);
+            for (uint32_t m = reader; m != top; m = t->parent[m]) {
                 if (stamp[m] != s) t->again[m].bytes -= (double)t->sizes->bytes[s];
                 stamp[m] = s;
             }

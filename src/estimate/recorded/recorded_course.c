@@ -77,10 +77,15 @@ typedef struct {
     uint32_t *block;       /* of the call that made it */
     bool *outside;         /* forward reads it outside of that block */
     bool *again;           /* it is made again */
+    bool *cached;          /* autocast's copy of a weight, which it holds until forward is over */
     uint32_t *until; /* what a block reads stays until its forward was run again: the call before which */
-    uint32_t *backward, *last; /* by block: its first call of backward; the last storage that it wants */
-    bool *entered;             /* by block: its forward has begun */
-    uint32_t current;          /* block that backward is in */
+    uint32_t *backward, *last;  /* by block: its first call of backward; the last storage that it wants */
+    uint32_t *from, *from_call; /* by block: the event that makes its first storage, and the call of it */
+    uint32_t *made, *next_made; /* by block: what its forward makes, as a list of storages; 0 ends */
+    uint32_t *ends, *next_end;  /* by call: what stays until it, likewise */
+    bool *entered;              /* by block: its forward has begun */
+    uint32_t current;           /* block that backward is in */
+    bool casts;                 /* it was recorded under autocast */
     bool failed;
 } weaving;
 
@@ -112,14 +117,26 @@ static void note_events(weaving *w) {
         int64_t e = w->p->events.of[i];
         if (!e) call++;
         if (e < 0) w->died[-e] = call;
-        if (e > 0 && is_forward(w, call)) w->born[e] = call, w->block[e] = block_of_call(w, call);
+        if (e < 0 || !e || !is_forward(w, call)) continue;
+        uint32_t block = w->block[e] = block_of_call(w, call);
+        w->born[e] = call;
+        if (!w->from_call[block]) w->from[block] = i, w->from_call[block] = call;
     }
+}
+
+static void note_copies(weaving *w, uint32_t call, const int64_t *operands) {
+    const char *name = w->p->strings.of[w->p->call_name.of[call - 1]];
+    bool of_weight = w->p->reads.of[call - 1] > 0 && w->p->makes.of[call - 1] > 0 &&
+                     w->p->role.of[operands[0] - 1] == RECORDING_PARAMETER;
+    if (w->casts && of_weight && is_forward(w, call) && strncmp(name, "_to_copy", 8) == 0)
+        w->cached[operands[w->p->reads.of[call - 1]]] = true;
 }
 
 static void note_calls(weaving *w) {
     uint32_t at = 0;
     for (uint32_t call = 1; call <= w->p->call_name.count; call++) {
         int64_t reads = w->p->reads.of[call - 1], block = block_of_call(w, call);
+        note_copies(w, call, w->p->operands.of + at);
         for (int64_t k = 0; k < reads; k++) {
             int64_t s = w->p->operands.of[at + k];
             if (!is_forward(w, call)) continue;
@@ -159,14 +176,22 @@ static void extend(weaving *w) {
     }
 }
 
+static void list(weaving *w) {
+    for (uint32_t s = recording_storages(w->p); s > 0; s--) {
+        uint32_t block = w->block[s], call = w->until[s];
+        if (block) w->next_made[s] = w->made[block], w->made[block] = s;
+        if (call) w->next_end[s] = w->ends[call], w->ends[call] = s;
+    }
+}
+
 /* ---- the course ---- */
 
 /* Forward of a block once more, up to the last storage that its backward wants. */
 static void run_again(weaving *w, uint32_t block) {
     int64_t count = recording_storages(w->p);
-    uint32_t call = 0;
+    uint32_t call = w->from_call[block];
     bool done = !w->last[block];
-    for (uint32_t i = 0; i < w->p->events.count && !done; i++) {
+    for (uint32_t i = w->from[block]; i < w->p->events.count && !done; i++) {
         int64_t e = w->p->events.of[i], s = e < 0 ? -e : e;
         if (!e) call++;
         if (!e && !is_forward(w, call)) break;
@@ -175,13 +200,12 @@ static void run_again(weaving *w, uint32_t block) {
         done = e > 0 && (uint32_t)e == w->last[block];
     }
     /* what it made beside, and what only others read */
-    for (uint32_t s = 1; s <= (uint32_t)count; s++)
-        if (w->block[s] == block && !w->again[s]) put(w, -(int64_t)s - count);
+    for (uint32_t s = w->made[block]; s; s = w->next_made[s])
+        if (!w->again[s]) put(w, -(int64_t)s - count);
 }
 
 static void end_extended(weaving *w, uint32_t call) {
-    for (uint32_t s = 1; s <= recording_storages(w->p); s++)
-        if (w->until[s] == call) put(w, -(int64_t)s);
+    for (uint32_t s = w->ends[call]; s; s = w->next_end[s]) put(w, -(int64_t)s);
 }
 
 /* Storages that a call reads or makes for the last time before backward. */
@@ -189,8 +213,15 @@ static void end_early(weaving *w, uint32_t call, uint32_t first_operand) {
     int64_t operands = w->p->reads.of[call - 1] + w->p->makes.of[call - 1];
     for (int64_t k = 0; k < operands; k++) {
         int64_t s = w->p->operands.of[first_operand + k];
-        if (w->again[s] && (w->read[s] > w->born[s] ? w->read[s] : w->born[s]) == call) put(w, -s);
+        if (w->again[s] && !w->cached[s] && (w->read[s] > w->born[s] ? w->read[s] : w->born[s]) == call)
+            put(w, -s);
     }
+}
+
+static void end_cached(weaving *w, uint32_t call) {
+    bool over = !is_forward(w, call) && (call == 1 || is_forward(w, call - 1));
+    for (uint32_t s = 1; over && s <= recording_storages(w->p); s++)
+        if (w->cached[s] && w->again[s]) put(w, -(int64_t)s);
 }
 
 /* What dropout drew from is kept for each block from its forward to the end of its backward. */
@@ -216,6 +247,7 @@ static void weave(weaving *w) {
         }
         if (!e) {
             uint32_t block = block_of_call(w, ++call);
+            end_cached(w, call);
             keep_draws(w, call, block);
             if (block && w->backward[block] == call) {
                 run_again(w, block);
@@ -244,14 +276,23 @@ static status open_weaving(weaving *w, const recording *r) {
     w->until = memory_new(storages, sizeof *w->until);
     w->outside = memory_new(storages, sizeof *w->outside);
     w->again = memory_new(storages, sizeof *w->again);
+    w->cached = memory_new(storages, sizeof *w->cached);
+    w->made = memory_new(modules, sizeof *w->made);
+    w->next_made = memory_new(storages, sizeof *w->next_made);
+    w->ends = memory_new((size_t)w->p->call_name.count + 1, sizeof *w->ends);
+    w->next_end = memory_new(storages, sizeof *w->next_end);
+    w->from = memory_new(modules, sizeof *w->from);
+    w->from_call = memory_new(modules, sizeof *w->from_call);
+    w->casts = r->autocast && *r->autocast;
     bool made = w->block_of && w->backward && w->last && w->born && w->died && w->read && w->block &&
-                w->until && w->outside && w->again && w->entered;
+                w->until && w->outside && w->again && w->cached && w->entered && w->from && w->from_call;
     return made ? STATUS_OK : status_set(STATUS_FAILED, "no memory to estimate");
 }
 
 static void close_weaving(weaving *w) {
-    void *const all[] = { w->block_of, w->backward, w->last,    w->born,  w->died,   w->read,
-                          w->block,    w->until,    w->outside, w->again, w->entered };
+    void *const all[] = { w->block_of, w->backward,  w->last,    w->born,      w->died,   w->read,
+                          w->block,    w->until,     w->outside, w->again,     w->cached, w->entered,
+                          w->from,     w->from_call, w->made,    w->next_made, w->ends,   w->next_end };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) memory_free(all[i]);
 }
 
@@ -275,6 +316,7 @@ static status compute_again(weaving *w, const recording *r) {
     note_calls(w);
     choose(w);
     extend(w);
+    list(w);
     weave(w);
     return w->failed ? status_set(STATUS_FAILED, "no memory to estimate") : STATUS_OK;
 }

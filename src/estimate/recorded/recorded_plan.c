@@ -6,10 +6,11 @@
 #include "base/memory.h"
 #include "estimate/recorded/plan_ladder.h"
 
-/* Micro-batches that are tried; rungs of a ladder; events that are played in all of them together, and looked
- * through for modules that are computed again. */
-enum { MOST_MICRO = 8, MOST_RUNGS = 48, LEAST_RUNGS = 6 };
-static const double most_events = 110e6;
+/* Micro-batches that are tried; rungs of a ladder. */
+enum { MOST_MICRO = 8, MOST_RUNGS = 48, LEAST_RUNGS = 4 };
+
+/* The work of all ways together, and of one, in parts of two nanoseconds. */
+static const double most_work = 0.45e9, most_work_of_one = 2e8;
 
 /* A promise is by this part above what is played, for small tensors that no call shows: numbers that Python
  * makes, what autograd has of its own. */
@@ -128,21 +129,32 @@ static status add_way(planning *n, const uint8_t *action) {
 
 /* ---- all ways ---- */
 
+/* Events are played twice, and each module that is computed again looks through them. */
+static double work_of(const planning *n, uint32_t blocks) {
+    double size = (double)n->sizes.program->events.count + recording_storages(n->sizes.program);
+    return 15 * size + 0.1 * size * blocks;
+}
+
 /* Rungs of a ladder that are played, the first, which does nothing, not among them: all where there are few,
  * else as many as the work allows, at equal distances. */
-static uint32_t rungs_of(const planning *n, uint32_t rungs, uint32_t ladders) {
-    const recording_program *p = n->sizes.program;
-    double each = 6.0 * (p->events.count + recording_storages(p)), most = most_events / each / ladders;
-    uint32_t played = most > MOST_RUNGS ? MOST_RUNGS : most < LEAST_RUNGS ? LEAST_RUNGS : (uint32_t)most;
-    return rungs - 1 < played ? rungs - 1 : played;
+static status count_rungs(planning *n, const plan_ladder *l, uint32_t ladders, uint32_t *played) {
+    uint32_t last = plan_ladder_rungs(l) - 1, blocks = 0;
+    TRY(plan_ladder_rung(l, last, n->action));
+    for (uint32_t m = 0; m < n->q->recording->modules.count; m++) blocks += n->action[m] == PLAN_AGAIN;
+    double each = work_of(n, blocks), most = most_work / each / ladders;
+    *played = most > MOST_RUNGS ? MOST_RUNGS : most < LEAST_RUNGS ? LEAST_RUNGS : (uint32_t)most;
+    if (last < *played) *played = last;
+    if (each > most_work_of_one) *played = 0;
+    return STATUS_OK;
 }
 
 static status add_ladder(planning *n, int may, double largest, uint32_t ladders) {
     plan_ladder l;
+    uint32_t played = 0;
     status result = plan_ladder_find(&n->tree, may, largest, &l);
-    uint32_t rungs = result == STATUS_OK ? plan_ladder_rungs(&l) : 1, played = rungs_of(n, rungs, ladders);
+    if (result == STATUS_OK) result = count_rungs(n, &l, ladders, &played);
     for (uint32_t i = 1; result == STATUS_OK && i <= played; i++) {
-        uint32_t rung = (uint32_t)((double)i * (rungs - 1) / played + 0.5);
+        uint32_t rung = (uint32_t)((double)i * (plan_ladder_rungs(&l) - 1) / played + 0.5);
         result = plan_ladder_rung(&l, rung, n->action);
         if (result == STATUS_OK) result = add_way(n, n->action);
     }
