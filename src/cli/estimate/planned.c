@@ -101,18 +101,26 @@ static status add_modules(text *t, const planned *p, const plan_way *w, plan_act
     return STATUS_OK;
 }
 
+static void add_line(text *t, const planned *p, const plan_way *w) {
+    char bytes[UNITS_TEXT_BYTES], seconds[UNITS_TEXT_BYTES], host[UNITS_TEXT_BYTES];
+    uint64_t largest = p->plan.ways[p->plan.count - 1].bytes + p->beside;
+    text_add(t, "  %12s %12s %8lld %8u %12s%s\n", units_column_text(w->bytes + p->beside, largest, bytes),
+             units_seconds_text(w->seconds, seconds), (long long)w->batch, w->again,
+             units_bytes_text(w->host_bytes, host), w == p->way ? "  this plan" : "");
+}
+
+/* Some of the front at equal distances, and this plan among them. */
 static void add_front(text *t, const planned *p) {
     const recorded_plan *f = &p->plan;
     uint32_t lines = f->count < FRONT_LINES ? f->count : FRONT_LINES;
-    char bytes[UNITS_TEXT_BYTES], seconds[UNITS_TEXT_BYTES], host[UNITS_TEXT_BYTES];
-    uint64_t largest = f->ways[f->count - 1].bytes + p->beside;
-    text_add(t, "\nOther budgets, %u of %u\n  %12s %12s %8s %8s %12s\n", lines, f->count, "memory", "a step",
-             "at once", "again", "host");
+    const plan_way *before = NULL;
+    text_add(t, "\nOther budgets, of %u\n  %12s %12s %8s %8s %12s\n", f->count, "memory", "a step", "at once",
+             "again", "host");
     for (uint32_t i = 0; i < lines; i++) {
         const plan_way *w = &f->ways[lines > 1 ? (uint64_t)i * (f->count - 1) / (lines - 1) : 0];
-        text_add(t, "  %12s %12s %8lld %8u %12s%s\n", units_column_text(w->bytes + p->beside, largest, bytes),
-                 units_seconds_text(w->seconds, seconds), (long long)w->batch, w->again,
-                 units_bytes_text(w->host_bytes, host), w == p->way ? "  this plan" : "");
+        if (p->way && before && before < p->way && p->way < w) add_line(t, p, p->way);
+        add_line(t, p, w);
+        before = w;
     }
 }
 

@@ -136,28 +136,55 @@ static double work_of(const planning *n, uint32_t blocks) {
 }
 
 /* Rungs of a ladder that are played, the first, which does nothing, not among them: all where there are few,
- * else as many as the work allows, at equal distances. */
+ * else as many as the work allows; as many corners come beside them. */
 static status count_rungs(planning *n, const plan_ladder *l, uint32_t ladders, uint32_t *played) {
     uint32_t last = plan_ladder_rungs(l) - 1, blocks = 0;
     TRY(plan_ladder_rung(l, last, n->action));
     for (uint32_t m = 0; m < n->q->recording->modules.count; m++) blocks += n->action[m] == PLAN_AGAIN;
-    double each = work_of(n, blocks), most = most_work / each / ladders;
+    double each = work_of(n, blocks), most = most_work / each / ladders / 2;
     *played = most > MOST_RUNGS ? MOST_RUNGS : most < LEAST_RUNGS ? LEAST_RUNGS : (uint32_t)most;
     if (last < *played) *played = last;
     if (each > most_work_of_one) *played = 0;
     return STATUS_OK;
 }
 
+/* Does the price of a byte rise behind that rung? There all modules of a kind have acted, none of the next.
+ */
+static bool is_corner(const plan_hull *h, uint32_t rung) {
+    const plan_point *a = &h->points[rung - 1], *b = a + 1, *c = a + 2;
+    double left = (b->seconds - a->seconds) * (c->bytes - b->bytes),
+           right = (c->seconds - b->seconds) * (b->bytes - a->bytes);
+    return right > left * (1 + 1e-6);
+}
+
+/* Marks the rungs to play: at equal distances, and as many corners at most, of many every so many. */
+static void pick_rungs(const plan_ladder *l, uint32_t played, bool *picked) {
+    uint32_t last = plan_ladder_rungs(l) - 1, corners = 0, seen = 0;
+    for (uint32_t i = 1; i <= played; i++) picked[(uint32_t)((double)i * last / played + 0.5)] = true;
+    for (uint32_t i = 1; i < last; i++) corners += is_corner(&l->of[0], i);
+    uint32_t each = played ? corners / played + 1 : 1;
+    for (uint32_t i = 1; played && i < last; i++)
+        if (is_corner(&l->of[0], i) && seen++ % each == 0) picked[i] = true;
+}
+
 static status add_ladder(planning *n, int may, double largest, uint32_t ladders) {
     plan_ladder l;
-    uint32_t played = 0;
+    uint32_t played = 0, rungs = 0;
+    bool *picked = NULL;
     status result = plan_ladder_find(&n->tree, may, largest, &l);
     if (result == STATUS_OK) result = count_rungs(n, &l, ladders, &played);
-    for (uint32_t i = 1; result == STATUS_OK && i <= played; i++) {
-        uint32_t rung = (uint32_t)((double)i * (plan_ladder_rungs(&l) - 1) / played + 0.5);
-        result = plan_ladder_rung(&l, rung, n->action);
+    if (result == STATUS_OK) {
+        rungs = plan_ladder_rungs(&l);
+        picked = memory_new(rungs, sizeof *picked);
+        if (!picked) result = status_set(STATUS_FAILED, "no memory to plan");
+    }
+    if (result == STATUS_OK) pick_rungs(&l, played, picked);
+    for (uint32_t i = 1; result == STATUS_OK && i < rungs; i++) {
+        if (!picked[i]) continue;
+        result = plan_ladder_rung(&l, i, n->action);
         if (result == STATUS_OK) result = add_way(n, n->action);
     }
+    memory_free(picked);
     plan_ladder_close(&l);
     return result;
 }
