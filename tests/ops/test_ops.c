@@ -100,7 +100,7 @@ static void check_half(harness_place *p, dtype half) {
     if (!harness_case_try(&h, p, half)) return;
     check_cost(p, &h);
     harness_check_kernels(p, &h);
-    if (half == DTYPE_BF16 && p->op->pairs) check_pairs(p, &h);
+    if (half == DTYPE_BF16 && (p->op->pairs || p->op->traits & OP_PAIRS)) check_pairs(p, &h);
     harness_case_close(&h);
 }
 

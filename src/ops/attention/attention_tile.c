@@ -135,6 +135,10 @@ void attention_tile_scores(const attention_view *v, const attention_tile *tile, 
                                              .b_row = TILE,
                                              .c = scores,
                                              .c_row = TILE });
+    attention_tile_finish_scores(v, tile, scores);
+}
+
+void attention_tile_finish_scores(const attention_view *v, const attention_tile *tile, float *scores) {
     for (int s = 0; s < tile->keys && v->cap > 0; s++) cap_row(tile->queries, v->cap, scores + s * TILE);
     if (v->bias) add_bias(v, tile, scores);
     attention_tile_hide(v, tile, scores, -INFINITY);

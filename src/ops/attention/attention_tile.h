@@ -39,6 +39,9 @@ void attention_tile_scaled_queries(const attention_view *v, const attention_tile
 void attention_tile_scores(const attention_view *v, const attention_tile *tile, const float *scaled,
                            float *scores);
 
+/* The same from scaled scores, in place. */
+void attention_tile_finish_scores(const attention_view *v, const attention_tile *tile, float *scores);
+
 /* Writes `value` where a query does not see a key. */
 void attention_tile_hide(const attention_view *v, const attention_tile *tile, float *x, float value);
 

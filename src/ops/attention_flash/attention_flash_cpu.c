@@ -7,6 +7,7 @@
 #include "ops/attention/attention_reference.h"
 #include "ops/attention_flash/attention_flash.h"
 #include "ops/attention_flash/attention_flash_math.h"
+#include "ops/attention_flash/attention_flash_pairs.h"
 #include "ops/reference.h"
 #include "ops/wide_math.h"
 
@@ -163,25 +164,47 @@ static uint64_t floats_of_block(const attention_view *v) {
 
 static const attention_forward_way way = { floats_of_block, run_block };
 
+/* ---- numbers of 16 bits ---- */
+
+/* A plan does not depend on the instructions: bf16 has room for either way. */
+static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
+static bool may_pair(const attention_view *v) { return v->q.arg->dtype == DTYPE_BF16; }
+
 static uint64_t tiled_scratch(const op_call *c, int threads) {
-    return attention_forward_scratch(c, &way, threads);
+    attention_view v = attention_view_of(c, 3);
+    uint64_t bytes = attention_forward_scratch(c, &way, threads);
+    return may_pair(&v) ? larger(bytes, attention_flash_pairs_scratch(&v, threads)) : bytes;
 }
 
-static void attention_flash_tiled(const op_call *c) { attention_forward_run(c, &way); }
+static void attention_flash_tiled(const op_call *c) {
+    attention_forward f = { .view = attention_view_of(c, 3), .kept = c->out[1].data };
+    const attention_pairs_kernel *pairs = attention_pairs_chosen(&f.view);
+    f.y = attention_view_rows(&f.view, &c->out[0]);
+    if (pairs)
+        attention_flash_pairs(&f, pairs, c->scratch);
+    else
+        attention_forward_run(c, &way);
+}
 
 static uint64_t backward_tiled_scratch(const op_call *c, int threads) {
     attention_view v = attention_view_of(c, 6);
-    return attention_gradient_scratch(&v, false, threads);
+    uint64_t bytes = attention_gradient_scratch(&v, false, threads);
+    return may_pair(&v) ? larger(bytes, attention_flash_pairs_gradient_scratch(&v, threads)) : bytes;
 }
 
 static void attention_flash_backward_tiled(const op_call *c) {
     attention_view v = attention_view_of(c, 6);
-    attention_gradient_run(&(attention_gradient){ .view = v,
-                                                  .out = attention_view_outputs(&v, c),
-                                                  .dy = attention_view_rows(&v, op_in(c, 5)),
-                                                  .y = attention_view_rows(&v, op_in(c, 3)),
-                                                  .lse = op_in(c, 4)->data,
-                                                  .scratch = c->scratch });
+    attention_gradient a = { .view = v,
+                             .out = attention_view_outputs(&v, c),
+                             .dy = attention_view_rows(&v, op_in(c, 5)),
+                             .y = attention_view_rows(&v, op_in(c, 3)),
+                             .lse = op_in(c, 4)->data,
+                             .scratch = c->scratch };
+    const attention_pairs_kernel *pairs = attention_pairs_chosen(&v);
+    if (pairs && !a.out.bias)
+        attention_flash_pairs_gradient(&a, pairs);
+    else
+        attention_gradient_run(&a);
 }
 
 static bool accepts(const op_call *c) { return dtype_wide(op_in(c, 0)->dtype) == DTYPE_F32; }

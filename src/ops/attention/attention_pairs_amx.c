@@ -1,0 +1,33 @@
+/* Attention's products in tiles, by the processor's instructions. */
+#include "ops/attention/attention_pairs.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+
+#define TARGET __attribute__((target("amx-tile,amx-bf16")))
+#define INLINE TARGET __attribute__((always_inline))
+#define TILE(t)
+#define ZERO(t) _tile_zero(t)
+#define LOAD(t, from, stride) _tile_loadd(t, from, stride)
+#define STORE(t, to, stride) _tile_stored(t, to, stride)
+#define MULTIPLY(c, a, b) _tile_dpbf16ps(c, a, b)
+#include "ops/attention/attention_pairs_tiles.h"
+
+/* The form in which LDTILECFG takes it: eight whole registers. */
+typedef struct {
+    uint8_t palette, start, none[14];
+    uint16_t row_bytes[16];
+    uint8_t rows[16];
+} tile_form;
+
+/* Constant, as gcc 12 takes the instruction for one that reads eight bytes of it. */
+static const tile_form form = { .palette = 1,
+                                .row_bytes = { 64, 64, 64, 64, 64, 64, 64, 64 },
+                                .rows = { 16, 16, 16, 16, 16, 16, 16, 16 } };
+
+TARGET static void begin(void) { _tile_loadconfig(&form); }
+
+TARGET static void end(void) { _tile_release(); }
+
+const attention_pairs_kernel attention_pairs_amx = { multiply, begin, end };
+#endif

@@ -1,0 +1,303 @@
+#include <string.h>
+
+#include "base/half.h"
+#include "base/threads.h"
+#include "ops/attention/attention_dropout.h"
+#include "ops/attention_flash/attention_flash_pairs.h"
+#include "ops/vector_math.h"
+
+enum { TILE = ATTENTION_TILE };
+
+/* What one thread works in. */
+typedef struct {
+    uint16_t *keys, *values; /* rows of the head, */
+    uint16_t *turned;        /* its keys turned, (wide,64) for each tile, */
+    float *dk, *dv;          /* and what comes of it, (S filled, wide) */
+    float *loose;            /* (64,deep) words, for what is between two forms */
+    uint32_t *queries, *dy;  /* across, */
+    uint32_t *query_pairs, *dy_pairs;
+    float *dq;                   /* (wide,64) */
+    float *scores, *slopes;      /* (64,64) from the products */
+    uint16_t *weights, *changes; /* rows (64,64): probabilities after dropout, gradient of scores */
+    uint32_t *change_pairs;      /* the same gradient in pairs of keys (32,64) */
+    float *lse;                  /* (64) */
+    float *common;               /* (64) sum over the keys of probability times slope */
+    float *keep;                 /* (64,64) dropout */
+    float *bends;                /* (64,64) slopes of the scores' cap */
+    uint32_t *words;
+} buffers;
+
+static int64_t key_tiles(const attention_view *v) { return (v->n.keys + TILE - 1) / TILE; }
+
+static uint64_t carve(const attention_view *v, float *base, buffers *w) {
+    uint64_t used = 0;
+    int64_t deep = attention_pairs_deep(v), wide = attention_pairs_wide(v), keys = key_tiles(v) * TILE;
+    int64_t drops = v->dropout > 0, caps = v->cap > 0;
+    w->keys = attention_pairs_take(base, &used, keys * deep);
+    w->values = attention_pairs_take(base, &used, keys * deep);
+    w->turned = attention_pairs_take(base, &used, keys * wide);
+    w->dk = attention_tile_take(base, &used, keys * wide);
+    w->dv = attention_tile_take(base, &used, keys * wide);
+    w->loose = attention_tile_take(base, &used, TILE * deep);
+    w->queries = attention_pairs_take_words(base, &used, TILE / 2 * deep);
+    w->dy = attention_pairs_take_words(base, &used, TILE / 2 * deep);
+    w->query_pairs = attention_pairs_take_words(base, &used, TILE / 2 * wide);
+    w->dy_pairs = attention_pairs_take_words(base, &used, TILE / 2 * wide);
+    w->dq = attention_tile_take(base, &used, TILE * wide);
+    w->scores = attention_tile_take(base, &used, TILE * TILE);
+    w->slopes = attention_tile_take(base, &used, TILE * TILE);
+    w->weights = attention_pairs_take(base, &used, TILE * TILE);
+    w->changes = attention_pairs_take(base, &used, TILE * TILE);
+    w->change_pairs = attention_pairs_take_words(base, &used, TILE / 2 * TILE);
+    w->lse = attention_tile_take(base, &used, TILE);
+    w->common = attention_tile_take(base, &used, TILE);
+    w->keep = attention_tile_take(base, &used, drops * TILE * TILE);
+    w->bends = attention_tile_take(base, &used, caps * TILE * TILE);
+    w->words = attention_pairs_take_words(base, &used, drops * ATTENTION_DROPOUT_WORDS);
+    return used;
+}
+
+static uint64_t each_thread(const attention_view *v) {
+    buffers w;
+    return carve(v, NULL, &w);
+}
+
+uint64_t attention_flash_pairs_gradient_scratch(const attention_view *v, int threads) {
+    return each_thread(v) * (uint64_t)threads * sizeof(float);
+}
+
+typedef struct {
+    const attention_gradient *gradient;
+    const attention_pairs_kernel *kernel;
+} walk;
+
+/* ---- one tile ---- */
+
+/* What a pair of keys needs of the elements of a tile. */
+typedef struct {
+    int keys;
+    float scale, factor; /* of gradients of scores, and of scores that are not scaled yet */
+    const float *lse, *common;
+} rates;
+
+/* Two keys at a time; of an odd number the last one has zeros beside it. */
+VECTOR_INLINE void change_rows(const rates *r, const int lanes, const bool drops, const bool caps,
+                               const buffers *w) {
+    const float scale = r->scale, factor = r->factor;
+    const float *restrict lse = r->lse, *restrict common = r->common;
+    for (int s = 0; s < r->keys; s += 2) {
+        const bool alone = s + 1 == r->keys;
+        const int next = alone ? 0 : TILE;
+        const float there = alone ? 0 : 1;
+        const float *restrict x = w->scores + s * TILE, *restrict g = w->slopes + s * TILE;
+        const float *restrict keep = drops ? w->keep + s * TILE : x, *restrict bend =
+                                                                         caps ? w->bends + s * TILE : x;
+        uint16_t *restrict weights = w->weights + s * TILE, *restrict changes = w->changes + s * TILE;
+        uint32_t *restrict pairs = w->change_pairs + s / 2 * TILE;
+        for (int t = 0; t < lanes; t++) {
+            float p = vector_exp(x[t] * factor - lse[t]),
+                  q = vector_exp(x[next + t] * factor - lse[t]) * there;
+            float slope = g[t], slope_next = g[next + t];
+            if (drops) slope *= keep[t], slope_next *= keep[next + t];
+            float change = p * (slope - common[t]) * scale,
+                  change_next = q * (slope_next - common[t]) * scale;
+            if (caps) change *= bend[t], change_next *= bend[next + t];
+            if (drops) p *= keep[t], q *= keep[next + t];
+            uint32_t low = attention_pairs_rounded(change) >> 16, high = attention_pairs_rounded(change_next);
+            weights[t] = (uint16_t)(attention_pairs_rounded(p) >> 16);
+            weights[TILE + t] = (uint16_t)(attention_pairs_rounded(q) >> 16);
+            changes[t] = (uint16_t)low, changes[TILE + t] = (uint16_t)(high >> 16);
+            pairs[t] = low | (high & 0xffff0000u);
+        }
+    }
+}
+
+VECTOR_CLONES static void change_half(const rates *r, const buffers *w) {
+    change_rows(r, TILE / 2, false, false, w);
+}
+
+VECTOR_CLONES static void change_all(const rates *r, const buffers *w) {
+    change_rows(r, TILE, false, false, w);
+}
+
+VECTOR_CLONES static void change_and_drop(const rates *r, const buffers *w) {
+    change_rows(r, TILE, true, false, w);
+}
+
+VECTOR_CLONES static void change_and_bend(const rates *r, const buffers *w) {
+    change_rows(r, TILE, false, true, w);
+}
+
+VECTOR_CLONES static void change_drop_and_bend(const rates *r, const buffers *w) {
+    change_rows(r, TILE, true, true, w);
+}
+
+static void load_products(const walk *k, const attention_tile *tile, const buffers *w) {
+    int64_t deep = attention_pairs_deep(&k->gradient->view);
+    attention_pairs_product p = { .m = attention_pairs_key_rows(tile),
+                                  .n = attention_pairs_lanes(tile),
+                                  .k = deep,
+                                  .a = w->keys + tile->s * deep,
+                                  .a_row = deep,
+                                  .b = w->queries,
+                                  .b_row = TILE,
+                                  .c = w->scores,
+                                  .c_row = TILE };
+    k->kernel->multiply(&p);
+    p.a = w->values + tile->s * deep, p.b = w->dy, p.c = w->slopes;
+    k->kernel->multiply(&p);
+}
+
+static void load_changes(const walk *k, const attention_tile *tile, const buffers *w) {
+    const attention_view *v = &k->gradient->view;
+    bool plain = !(v->cap > 0) && attention_pairs_all_seen(v, tile), drops = v->dropout > 0,
+         caps = v->cap > 0;
+    rates r = { tile->keys, (float)v->scale, plain ? (float)v->scale : 1, w->lse, w->common };
+    load_products(k, tile, w);
+    if (!plain) attention_pairs_scores(v, tile, attention_pairs_lanes(tile), w->scores);
+    if (caps) {
+        memcpy(w->bends, w->scores, (size_t)tile->keys * TILE * sizeof *w->bends);
+        attention_tile_cap_slopes(v, tile, w->bends);
+    }
+    if (drops) attention_dropout(v, tile, w->words, w->keep);
+    if (drops)
+        (caps ? change_drop_and_bend : change_and_drop)(&r, w);
+    else if (caps)
+        change_and_bend(&r, w);
+    else
+        (attention_pairs_lanes(tile) == TILE ? change_all : change_half)(&r, w);
+    size_t used = (size_t)(tile->keys + 1) / 2 * 2, filled = (size_t)attention_pairs_key_depth(tile);
+    memset(w->weights + used * TILE, 0, (filled - used) * TILE * sizeof *w->weights);
+    memset(w->changes + used * TILE, 0, (filled - used) * TILE * sizeof *w->changes);
+    memset(w->change_pairs + used / 2 * TILE, 0, (filled - used) / 2 * TILE * sizeof *w->change_pairs);
+}
+
+static void add_tile(const walk *k, const attention_tile *tile, const buffers *w) {
+    int64_t wide = attention_pairs_wide(&k->gradient->view);
+    attention_pairs_product to_keys = { .m = attention_pairs_key_rows(tile),
+                                        .n = wide,
+                                        .k = attention_pairs_lanes(tile),
+                                        .a = w->weights,
+                                        .a_row = TILE,
+                                        .b = w->dy_pairs,
+                                        .b_row = wide,
+                                        .c = w->dv + tile->s * wide,
+                                        .c_row = wide,
+                                        .accumulate = true };
+    load_changes(k, tile, w);
+    k->kernel->multiply(&to_keys);
+    to_keys.a = w->changes, to_keys.b = w->query_pairs, to_keys.c = w->dk + tile->s * wide;
+    k->kernel->multiply(&to_keys);
+    k->kernel->multiply(&(attention_pairs_product){ .m = wide,
+                                                    .n = attention_pairs_lanes(tile),
+                                                    .k = attention_pairs_key_depth(tile),
+                                                    .a = w->turned + tile->s * wide,
+                                                    .a_row = TILE,
+                                                    .b = w->change_pairs,
+                                                    .b_row = TILE,
+                                                    .c = w->dq,
+                                                    .c_row = TILE,
+                                                    .accumulate = true });
+}
+
+/* ---- a block of queries ---- */
+
+/* Sixteen partial sums, then a tree: one order on every machine. */
+VECTOR_CLONES static float inner(const uint16_t *x, const uint16_t *y, int64_t n) {
+    float lanes[16] = { 0 };
+    for (int64_t i = 0; i < n; i += 16)
+        for (int l = 0; l < 16; l++) lanes[l] += half_from_bf16(x[i + l]) * half_from_bf16(y[i + l]);
+    for (int width = 8; width; width /= 2)
+        for (int l = 0; l < width; l++) lanes[l] += lanes[l + width];
+    return lanes[0];
+}
+
+static attention_pairs_part queries_of(const attention_gradient *a, const attention_tile *tile,
+                                       const attention_place *of) {
+    return (attention_pairs_part){ of, tile->b * a->view.n.queries + tile->t, tile->h, tile->queries };
+}
+
+static void load_queries(const attention_gradient *a, const attention_tile *tile, const buffers *w) {
+    const attention_view *v = &a->view;
+    int64_t deep = attention_pairs_deep(v);
+    uint16_t *rows = (uint16_t *)w->loose, *y = rows + TILE * deep;
+    attention_pairs_part q = queries_of(a, tile, &v->q), dy = queries_of(a, tile, &a->dy),
+                         of_y = queries_of(a, tile, &a->y), dq = queries_of(a, tile, &a->out.q);
+    attention_pairs_rows(v, &q, rows);
+    attention_pairs_pair(v, rows, w->query_pairs);
+    attention_pairs_cross(v, rows, w->queries);
+    attention_pairs_rows(v, &dy, rows);
+    attention_pairs_pair(v, rows, w->dy_pairs);
+    attention_pairs_cross(v, rows, w->dy);
+    attention_pairs_expect(v, &dq);
+    attention_pairs_rows(v, &of_y, y);
+    for (int t = 0; t < TILE; t++) w->common[t] = inner(y + t * deep, rows + t * deep, deep);
+    memset(w->lse, 0, TILE * sizeof *w->lse);
+    memcpy(w->lse, a->lse + (tile->b * v->n.heads + tile->h) * v->n.queries + tile->t,
+           (size_t)tile->queries * sizeof *w->lse);
+    if (v->dropout > 0) memset(w->keep, 0, TILE * TILE * sizeof *w->keep);
+    memset(w->dq, 0, (size_t)(TILE * attention_pairs_wide(v)) * sizeof *w->dq);
+}
+
+static void add_block(const walk *k, attention_tile tile, const buffers *w) {
+    const attention_gradient *a = k->gradient;
+    const attention_view *v = &a->view;
+    load_queries(a, &tile, w);
+    for (int64_t from = 0; attention_tile_next(v, &tile, from); from = tile.s + TILE) add_tile(k, &tile, w);
+    attention_tile_transpose(&(attention_transposition){ .in = w->dq,
+                                                         .in_stride = TILE,
+                                                         .out = w->loose,
+                                                         .out_stride = v->n.size,
+                                                         .rows = v->n.size,
+                                                         .columns = tile.queries });
+    attention_pairs_part dq = queries_of(a, &tile, &a->out.q);
+    attention_pairs_give(v, &dq, w->loose, v->n.size);
+}
+
+/* ---- a head of keys ---- */
+
+/* Of keys that no query sees nothing is read, and their gradients are 0. */
+static void load_keys(const attention_view *v, const attention_tile *head, const buffers *w) {
+    int64_t deep = attention_pairs_deep(v), wide = attention_pairs_wide(v), first, last;
+    size_t sums = (size_t)(key_tiles(v) * TILE * wide);
+    uint32_t *pairs = (uint32_t *)w->loose;
+    attention_sight_keys(&v->sight, head->b, 0, v->n.queries, &first, &last);
+    for (int64_t s = first > 0 ? first / TILE * TILE : 0; s < last; s += TILE) {
+        attention_pairs_part k = { &v->k, head->b * v->n.keys + s, head->g,
+                                   last - s < TILE ? last - s : TILE };
+        attention_pairs_part x = k;
+        x.of = &v->v;
+        attention_pairs_rows(v, &k, w->keys + s * deep);
+        attention_pairs_rows(v, &x, w->values + s * deep);
+        attention_pairs_pair(v, w->keys + s * deep, pairs);
+        attention_pairs_turn(v, pairs, w->turned + s * wide);
+    }
+    memset(w->dk, 0, sums * sizeof *w->dk);
+    memset(w->dv, 0, sums * sizeof *w->dv);
+}
+
+static void run_head(void *context, int64_t index, int thread) {
+    const walk *k = context;
+    const attention_gradient *a = k->gradient;
+    const attention_view *v = &a->view;
+    int64_t b = index / v->n.kv_heads, g = index % v->n.kv_heads, group = v->n.heads / v->n.kv_heads;
+    int64_t wide = attention_pairs_wide(v);
+    attention_pairs_part dk = { &a->out.k, b * v->n.keys, g, v->n.keys }, dv = dk;
+    buffers w;
+    dv.of = &a->out.v;
+    carve(v, (float *)a->scratch + each_thread(v) * (uint64_t)thread, &w);
+    load_keys(v, &(attention_tile){ .b = b, .g = g }, &w);
+    attention_pairs_expect(v, &dk);
+    attention_pairs_expect(v, &dv);
+    k->kernel->begin();
+    for (int64_t h = g * group; h < (g + 1) * group; h++)
+        for (int64_t t = 0; t < v->n.queries; t += TILE) add_block(k, attention_tile_queries(v, b, h, t), &w);
+    k->kernel->end();
+    attention_pairs_give(v, &dk, w.dk, wide);
+    attention_pairs_give(v, &dv, w.dv, wide);
+}
+
+void attention_flash_pairs_gradient(const attention_gradient *a, const attention_pairs_kernel *kernel) {
+    walk k = { a, kernel };
+    threads_for(a->view.n.batch * a->view.n.kv_heads, run_head, &k);
+}
