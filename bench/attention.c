@@ -1,4 +1,5 @@
-/* Causal attention, forward and backward, of packed q, k, v with heads of 64: bench-attention flash | plain.
+/* Causal attention, forward and backward, of packed q, k, v with heads of 64: bench-attention flash | plain |
+ * flash-bf16.
  *
  * A line "batch context heads threads" is answered by "seconds bytes": of both passes together, after one
  * untimed call; bytes are what lives between and within the passes beside q, k, v and their gradient: y, what
@@ -13,6 +14,7 @@
 enum { SIZE = 64 };
 
 static bool flash;
+static dtype type = DTYPE_F32;
 
 typedef struct {
     bench_op forward, backward;
@@ -20,14 +22,14 @@ typedef struct {
 
 static void open_passes(passes *p, int64_t batch, int64_t context, int32_t heads) {
     attention_attributes attributes = { .heads = heads, .causal = 1 };
-    bench_input in[BENCH_INPUTS] = { { SHAPE(batch, context, 3 * heads * SIZE), DTYPE_F32, NULL } };
+    bench_input in[BENCH_INPUTS] = { { SHAPE(batch, context, 3 * heads * SIZE), type, NULL } };
     bench_op_open(&p->forward, flash ? &op_attention_flash : &op_attention, in, &attributes, false);
     const op_call *f = &p->forward.call;
     bench_input none = { .data = NULL };
-    bench_input packed = { f->in[0].shape, DTYPE_F32, f->in[0].data };
-    bench_input y = { f->out[0].shape, DTYPE_F32, f->out[0].data };
+    bench_input packed = { f->in[0].shape, type, f->in[0].data };
+    bench_input y = { f->out[0].shape, type, f->out[0].data };
     bench_input kept = { f->out[1].shape, DTYPE_F32, f->out[1].data };
-    bench_input dy = { f->out[0].shape, DTYPE_F32, NULL };
+    bench_input dy = { f->out[0].shape, type, NULL };
     bench_input of_flash[BENCH_INPUTS] = { packed, none, none, y, kept, dy };
     bench_input of_plain[BENCH_INPUTS] = { packed, none, none, kept, dy };
     bench_op_open(&p->backward, flash ? &op_attention_flash_backward : &op_attention_backward,
@@ -59,11 +61,13 @@ static void answer(const char *line) {
 }
 
 int main(int count, char **arguments) {
-    flash = count > 1 && strcmp(arguments[1], "flash") == 0;
-    if (!flash && (count < 2 || strcmp(arguments[1], "plain") != 0)) {
-        fputs("usage: bench-attention flash | plain\n", stderr);
+    const char *kind = count > 1 ? arguments[1] : "";
+    if (strcmp(kind, "flash-bf16") == 0) type = DTYPE_BF16;
+    flash = type == DTYPE_BF16 || strcmp(kind, "flash") == 0;
+    if (!flash && strcmp(kind, "plain") != 0) {
+        fputs("usage: bench-attention flash | plain | flash-bf16\n", stderr);
         return 2;
     }
-    bench_serve(answer, arguments[1]);
+    bench_serve(answer, kind);
     return 0;
 }

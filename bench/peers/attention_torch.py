@@ -1,4 +1,5 @@
-"""Causal attention of heads of 64, forward and backward, in PyTorch: attention_torch.py fused | plain.
+"""Causal attention of heads of 64, forward and backward, in PyTorch: attention_torch.py fused | plain |
+fused-bf16.
 
 A line "batch context heads threads" is answered by the seconds of both passes, after one untimed call."""
 
@@ -31,7 +32,8 @@ def once(attend, packed, dy, heads):
 
 
 def main():
-    attend = {"fused": fused, "plain": plain}[sys.argv[1]]
+    attend = {"fused": fused, "plain": plain, "fused-bf16": fused}[sys.argv[1]]
+    dtype = torch.bfloat16 if sys.argv[1] == "fused-bf16" else torch.float32
     if attend is fused and not hasattr(F, "scaled_dot_product_attention"):
         sys.exit("this PyTorch has no fused attention")
     print("ready", torch.__version__, flush=True)
@@ -39,8 +41,8 @@ def main():
         batch, context, heads, threads = (int(word) for word in line.split())
         torch.set_num_threads(threads)
         torch.manual_seed(1)
-        packed = torch.rand(batch, context, 3 * heads * 64).requires_grad_()
-        dy = torch.rand(batch, context, heads * 64)
+        packed = torch.rand(batch, context, 3 * heads * 64, dtype=dtype).requires_grad_()
+        dy = torch.rand(batch, context, heads * 64, dtype=dtype)
         once(attend, packed, dy, heads)
         print(once(attend, packed, dy, heads), flush=True)
 

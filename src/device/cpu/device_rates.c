@@ -97,7 +97,8 @@ device_rates device_rates_default(int threads) {
     else if (instructions_usable(INSTRUCTIONS_AVX_VNNI))
         r.flops[WORK_CODES] = 280e9 * t;
     r.flops[WORK_PRODUCTS_HALF] = half_of(r.flops[WORK_PRODUCTS]);
-    r.flops[WORK_ATTENTION_HALF] = r.flops[WORK_ATTENTION];
+    r.flops[WORK_ATTENTION_HALF] =
+        (instructions_usable(INSTRUCTIONS_AMX) ? 2.5 : 1) * r.flops[WORK_ATTENTION];
     r.flops[WORK_ARITHMETIC_HALF] = r.flops[WORK_ARITHMETIC];
     r.flops[WORK_FUNCTIONS_HALF] = r.flops[WORK_FUNCTIONS];
     r.cache_bytes = cache_bytes();

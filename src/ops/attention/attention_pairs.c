@@ -100,6 +100,10 @@ void attention_pairs_scores(const attention_view *v, const attention_tile *tile,
     attention_tile_finish_scores(v, tile, scores);
 }
 
+void attention_pairs_even(const attention_tile *tile, float *x, float value) {
+    for (int t = 0; t < TILE && tile->keys % 2; t++) x[tile->keys * TILE + t] = value;
+}
+
 uint16_t *attention_pairs_take(float *base, uint64_t *used, int64_t count) {
     return (uint16_t *)attention_tile_take(base, used, (count + 1) / 2);
 }

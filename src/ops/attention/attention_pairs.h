@@ -74,12 +74,11 @@ void attention_pairs_expect(const attention_view *v, const attention_pairs_part 
 void attention_pairs_give(const attention_view *v, const attention_pairs_part *p, const float *from,
                           int64_t stride);
 
-/* The nearest bf16 in the upper half of a word; beneath it is whatever. As half_to_bf16 but that a NaN must
- * have zeros in its lower half: those that come from bf16 or from nothing have. */
-VECTOR_INLINE uint32_t attention_pairs_rounded(float x) {
-    uint32_t bits = half_bits(x);
-    return bits + 0x7fffu + (bits >> 16 & 1u);
-}
+/* The nearest bf16 in the upper half of a word; beneath it is whatever. Of two that are as near it is the one
+ * further from 0, which takes one addition: what is rounded here are exponentials and their products, where
+ * such ties are one in 2^16. A NaN must have zeros in its lower half, as those that come from bf16 or from
+ * nothing have. */
+VECTOR_INLINE uint32_t attention_pairs_rounded(float x) { return half_bits(x) + 0x8000u; }
 
 /* ---- tiles ---- */
 
@@ -89,6 +88,9 @@ bool attention_pairs_all_seen(const attention_view *v, const attention_tile *til
 /* Scores of the tile as they come from the product: scaled, capped or with their bias, minus infinity where a
  * query does not see a key. */
 void attention_pairs_scores(const attention_view *v, const attention_tile *tile, int lanes, float *scores);
+
+/* Of an odd number of keys: one more row of a (64,64), for loops that take two at a time. */
+void attention_pairs_even(const attention_tile *tile, float *x, float value);
 
 /* Queries of a tile, filled up: what the loops over its lanes run to. */
 static inline int attention_pairs_lanes(const attention_tile *tile) { return tile->queries > 32 ? 64 : 32; }

@@ -17,13 +17,20 @@ INLINE static inline void block(const attention_pairs_product *p, const strides 
     enum { NEXT = ATTENTION_PAIRS_TILE, WORD = 4 };
     const char *a = (const char *)(p->a + i * p->a_row), *b = (const char *)(p->b + j);
     char *c = (char *)(p->c + i * p->c_row + j);
-    TILE(0) TILE(1) TILE(2) TILE(3) TILE(4) TILE(5) TILE(6) TILE(7) if (p->accumulate) {
+    TILE(0);
+    TILE(1);
+    TILE(2);
+    TILE(3);
+    TILE(4);
+    TILE(5);
+    TILE(6);
+    TILE(7);
+    if (p->accumulate) {
         LOAD(0, c, by->c);
         if (broad) LOAD(1, c + NEXT * WORD, by->c);
         if (tall) LOAD(2, c + NEXT * by->c, by->c);
         if (tall && broad) LOAD(3, c + NEXT * by->c + NEXT * WORD, by->c);
-    }
-    else {
+    } else {
         ZERO(0);
         if (broad) ZERO(1);
         if (tall) ZERO(2);

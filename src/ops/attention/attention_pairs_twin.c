@@ -5,7 +5,7 @@
 
 #define TARGET VECTOR_CLONES
 #define INLINE __attribute__((always_inline))
-#define TILE(t) native_tile tile##t;
+#define TILE(t) native_tile tile##t
 #define ZERO(t)                                                                                              \
     tile##t = (native_tile) { 0 }
 #define LOAD(t, from, stride) native_tile_load(&tile##t, from, stride, NATIVE_TILE_BYTES)

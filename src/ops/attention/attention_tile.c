@@ -7,6 +7,9 @@
 #include "ops/attention/attention_product.h"
 #include "ops/softcap/softcap_math.h"
 #include "ops/vector_math.h"
+#if defined(__x86_64__) && defined(__GNUC__)
+#include "ops/matmul/matmul_avx512.h"
+#endif
 
 enum { TILE = ATTENTION_TILE };
 
@@ -69,7 +72,7 @@ static void transpose_plainly(const attention_transposition *t, int64_t row, int
 }
 
 /* Walks along the rows of the side whose rows lie further apart: they may share one set of the cache. */
-void attention_tile_transpose(const attention_transposition *t) {
+static void transpose_fours(const attention_transposition *t) {
     int64_t rows = t->rows & ~(int64_t)3, columns = t->columns & ~(int64_t)3;
     bool down = t->out_stride > t->in_stride;
     int64_t outer = down ? columns : rows, inner = down ? rows : columns;
@@ -81,6 +84,52 @@ void attention_tile_transpose(const attention_transposition *t) {
         }
     transpose_plainly(t, 0, rows, columns);
     transpose_plainly(t, rows, t->rows, 0);
+}
+
+#if defined(__x86_64__) && defined(__GNUC__)
+
+/* Squares of 16 x 16 in registers. */
+TARGET static void transpose_squares(const attention_transposition *t, int64_t rows, int64_t columns) {
+    for (int64_t r = 0; r < rows; r += VECTOR)
+        for (int64_t c = 0; c < columns; c += VECTOR) {
+            __m512 x[VECTOR];
+#pragma GCC unroll 16
+            for (int i = 0; i < VECTOR; i++) x[i] = _mm512_loadu_ps(t->in + (r + i) * t->in_stride + c);
+            turn(x);
+#pragma GCC unroll 16
+            for (int i = 0; i < VECTOR; i++) _mm512_storeu_ps(t->out + (c + i) * t->out_stride + r, x[i]);
+        }
+}
+
+static bool has_squares(void) {
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vl");
+}
+
+#else
+
+enum { VECTOR = 16 };
+static void transpose_squares(const attention_transposition *t, int64_t rows, int64_t columns) {
+    (void)t, (void)rows, (void)columns;
+}
+static bool has_squares(void) { return false; }
+
+#endif
+
+/* Whole squares, then what is right of them, then what is beneath. */
+void attention_tile_transpose(const attention_transposition *t) {
+    int64_t rows = t->rows / VECTOR * VECTOR, columns = t->columns / VECTOR * VECTOR;
+    if (rows == 0 || columns == 0 || !has_squares()) {
+        transpose_fours(t);
+        return;
+    }
+    attention_transposition right = *t, beneath = *t;
+    transpose_squares(t, rows, columns);
+    right.in += columns, right.out += columns * t->out_stride;
+    right.rows = rows, right.columns -= columns;
+    if (right.columns) transpose_fours(&right);
+    beneath.in += rows * t->in_stride, beneath.out += rows, beneath.rows -= rows;
+    if (beneath.rows) transpose_fours(&beneath);
 }
 
 void attention_tile_pack(const float *in, int64_t stride, int rows, int64_t columns, float *out) {

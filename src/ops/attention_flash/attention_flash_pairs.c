@@ -78,33 +78,29 @@ VECTOR_CLONES static void raise_top(int keys, int lanes, float scale, float *sco
 }
 
 /* Does anything shrink? */
-VECTOR_CLONES static bool shrink_sum(int lanes, const float *restrict before, const float *restrict top,
+VECTOR_CLONES static bool shrink_sum(const float *restrict before, const float *restrict top,
                                      float *restrict sum, float *restrict shrink) {
     int less = 0;
-    for (int t = 0; t < lanes; t++) {
-        shrink[t] = vector_exp(before[t] - attention_flash_reached(top[t]));
+    for (int t = 0; t < TILE; t++) {
+        shrink[t] = vector_exp_bounded(before[t] - attention_flash_reached(top[t]));
         sum[t] *= shrink[t];
         less |= shrink[t] != 1.0f;
     }
     return less;
 }
 
-/* Two keys at a time become pairs; of an odd number the last one has a zero beside it. */
+/* Two keys at a time become pairs. */
 VECTOR_INLINE void soften_rows(int keys, const int lanes, const bool drops, const buffers *w) {
-    const float *restrict top = w->top;
-    float *restrict sum = w->sum;
+    float *restrict sum = w->sum, reached[TILE];
+    for (int t = 0; t < lanes; t++) reached[t] = attention_flash_reached(w->top[t]);
     for (int s = 0; s < keys; s += 2) {
-        const bool alone = s + 1 == keys;
-        const int next = alone ? 0 : TILE;
-        const float there = alone ? 0 : 1;
         const float *restrict scores = w->scores + s * TILE, *restrict keep = w->keep + s * TILE;
         uint32_t *restrict pairs = w->weights + s / 2 * TILE;
         for (int t = 0; t < lanes; t++) {
-            float reached = attention_flash_reached(top[t]);
-            float x = vector_exp_bounded(scores[t] - reached);
-            float y = vector_exp_bounded(scores[next + t] - reached) * there;
+            float x = vector_exp_bounded(scores[t] - reached[t]);
+            float y = vector_exp_bounded(scores[TILE + t] - reached[t]);
             sum[t] = (sum[t] + x) + y;
-            if (drops) x *= keep[t], y *= keep[next + t];
+            if (drops) x *= keep[t], y *= keep[TILE + t];
             pairs[t] = attention_pairs_rounded(x) >> 16 | (attention_pairs_rounded(y) & 0xffff0000u);
         }
     }
@@ -121,12 +117,10 @@ VECTOR_CLONES static void multiply_lanes(int64_t rows, const float *restrict fac
         for (int t = 0; t < TILE; t++) x[d * TILE + t] *= factor[t];
 }
 
-static void load_scores(const walk *k, const attention_tile *tile, const buffers *w) {
-    const attention_view *v = &k->forward->view;
-    int64_t deep = attention_pairs_deep(v);
-    int lanes = attention_pairs_lanes(tile);
+static void multiply_keys(const walk *k, const attention_tile *tile, const buffers *w) {
+    int64_t deep = attention_pairs_deep(&k->forward->view);
     k->kernel->multiply(&(attention_pairs_product){ .m = attention_pairs_key_rows(tile),
-                                                    .n = lanes,
+                                                    .n = attention_pairs_lanes(tile),
                                                     .k = deep,
                                                     .a = w->keys + tile->s * deep,
                                                     .a_row = deep,
@@ -134,32 +128,33 @@ static void load_scores(const walk *k, const attention_tile *tile, const buffers
                                                     .b_row = TILE,
                                                     .c = w->scores,
                                                     .c_row = TILE });
-    bool plain = !(v->cap > 0) && !v->bias && attention_pairs_all_seen(v, tile);
-    if (!plain) attention_pairs_scores(v, tile, lanes, w->scores);
-    raise_top(tile->keys, lanes, plain ? (float)v->scale : 1, w->scores, w->top);
 }
 
-static void soften(const attention_view *v, const attention_tile *tile, const buffers *w) {
+/* What the product left becomes weights. `begun`: the values have a sum already. */
+static void soften(const attention_view *v, const attention_tile *tile, bool begun, const buffers *w) {
+    int lanes = attention_pairs_lanes(tile);
     int filled = attention_pairs_key_depth(tile) / 2, used = (tile->keys + 1) / 2;
+    bool plain = !(v->cap > 0) && !v->bias && attention_pairs_all_seen(v, tile);
+    float before[TILE];
+    memcpy(before, w->top, sizeof before);
+    if (!plain) attention_pairs_scores(v, tile, lanes, w->scores);
+    raise_top(tile->keys, lanes, plain ? (float)v->scale : 1, w->scores, w->top);
+    if (begun && shrink_sum(before, w->top, w->sum, w->shrink))
+        multiply_lanes(attention_pairs_wide(v), w->shrink, w->mixed);
+    attention_pairs_even(tile, w->scores, -INFINITY);
     if (v->dropout > 0) {
         attention_dropout(v, tile, w->words, w->keep);
+        attention_pairs_even(tile, w->keep, 0);
         soften_and_drop(tile->keys, w);
     } else
-        (attention_pairs_lanes(tile) == TILE ? soften_all : soften_half)(tile->keys, w);
+        (lanes == TILE ? soften_all : soften_half)(tile->keys, w);
     memset(w->weights + used * TILE, 0, (size_t)((filled - used) * TILE) * sizeof *w->weights);
 }
 
-static void add_tile(const walk *k, const attention_tile *tile, const buffers *w) {
-    const attention_view *v = &k->forward->view;
-    int64_t wide = attention_pairs_wide(v);
-    int lanes = attention_pairs_lanes(tile);
-    float before[TILE];
-    memcpy(before, w->top, sizeof before);
-    load_scores(k, tile, w);
-    if (shrink_sum(lanes, before, w->top, w->sum, w->shrink)) multiply_lanes(wide, w->shrink, w->mixed);
-    soften(v, tile, w);
+static void mix_values(const walk *k, const attention_tile *tile, bool begun, const buffers *w) {
+    int64_t wide = attention_pairs_wide(&k->forward->view);
     k->kernel->multiply(&(attention_pairs_product){ .m = wide,
-                                                    .n = lanes,
+                                                    .n = attention_pairs_lanes(tile),
                                                     .k = attention_pairs_key_depth(tile),
                                                     .a = w->values + tile->s * wide,
                                                     .a_row = TILE,
@@ -167,7 +162,24 @@ static void add_tile(const walk *k, const attention_tile *tile, const buffers *w
                                                     .b_row = TILE,
                                                     .c = w->mixed,
                                                     .c_row = TILE,
-                                                    .accumulate = true });
+                                                    .accumulate = begun });
+}
+
+/* Products come together, those of the next tile after those of this one: whatever multiplies tiles falls
+ * asleep meanwhile and takes as long to wake up as for a product of 64 x 64 x 64. */
+static void add_tiles(const walk *k, attention_tile tile, const buffers *w) {
+    const attention_view *v = &k->forward->view;
+    bool more = attention_tile_next(v, &tile, 0), begun = false;
+    if (more) multiply_keys(k, &tile, w);
+    for (; more; begun = true) {
+        attention_tile next = tile;
+        soften(v, &tile, begun, w);
+        more = attention_tile_next(v, &next, tile.s + TILE);
+        mix_values(k, &tile, begun, w);
+        if (more) multiply_keys(k, &next, w);
+        tile = next;
+    }
+    if (!begun) memset(w->mixed, 0, (size_t)(TILE * attention_pairs_wide(v)) * sizeof *w->mixed);
 }
 
 /* ---- a head ---- */
@@ -200,7 +212,6 @@ static void load_queries(const attention_forward *f, const attention_tile *tile,
     attention_pairs_expect(v, &y);
     for (int t = 0; t < TILE; t++) w->top[t] = -INFINITY;
     memset(w->sum, 0, TILE * sizeof *w->sum);
-    memset(w->mixed, 0, (size_t)(TILE * attention_pairs_wide(v)) * sizeof *w->mixed);
 }
 
 /* top becomes the logarithm of the sum. */
@@ -239,8 +250,7 @@ static void run_head(void *context, int64_t head, int thread) {
     for (int64_t t = 0; t < v->n.queries; t += TILE) {
         tile = attention_tile_queries(v, b, h, t);
         load_queries(k->forward, &tile, &w);
-        for (int64_t from = 0; attention_tile_next(v, &tile, from); from = tile.s + TILE)
-            add_tile(k, &tile, &w);
+        add_tiles(k, tile, &w);
         finish(k->forward, &tile, &w);
     }
     k->kernel->end();

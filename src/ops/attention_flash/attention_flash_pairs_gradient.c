@@ -80,33 +80,28 @@ typedef struct {
     const float *lse, *common;
 } rates;
 
-/* Two keys at a time; of an odd number the last one has zeros beside it. */
+/* Two keys at a time. */
 VECTOR_INLINE void change_rows(const rates *r, const int lanes, const bool drops, const bool caps,
                                const buffers *w) {
     const float scale = r->scale, factor = r->factor;
     const float *restrict lse = r->lse, *restrict common = r->common;
     for (int s = 0; s < r->keys; s += 2) {
-        const bool alone = s + 1 == r->keys;
-        const int next = alone ? 0 : TILE;
-        const float there = alone ? 0 : 1;
-        const float *restrict x = w->scores + s * TILE, *restrict g = w->slopes + s * TILE;
-        const float *restrict keep = drops ? w->keep + s * TILE : x, *restrict bend =
-                                                                         caps ? w->bends + s * TILE : x;
-        uint16_t *restrict weights = w->weights + s * TILE, *restrict changes = w->changes + s * TILE;
-        uint32_t *restrict pairs = w->change_pairs + s / 2 * TILE;
-        for (int t = 0; t < lanes; t++) {
-            float p = vector_exp(x[t] * factor - lse[t]),
-                  q = vector_exp(x[next + t] * factor - lse[t]) * there;
-            float slope = g[t], slope_next = g[next + t];
-            if (drops) slope *= keep[t], slope_next *= keep[next + t];
-            float change = p * (slope - common[t]) * scale,
-                  change_next = q * (slope_next - common[t]) * scale;
-            if (caps) change *= bend[t], change_next *= bend[next + t];
-            if (drops) p *= keep[t], q *= keep[next + t];
-            uint32_t low = attention_pairs_rounded(change) >> 16, high = attention_pairs_rounded(change_next);
+        const int at = s * TILE;
+        const float *restrict x = w->scores + at, *restrict g = w->slopes + at;
+        const float *restrict keep = w->keep + at, *restrict bend = w->bends + at;
+        uint16_t *restrict weights = w->weights + at, *restrict changes = w->changes + at;
+        uint32_t *restrict pairs = w->change_pairs + at / 2;
+        for (int t = 0, u = TILE; t < lanes; t++, u++) {
+            float p = vector_exp(vector_fused(x[t], factor, -lse[t]));
+            float q = vector_exp(vector_fused(x[u], factor, -lse[t]));
+            float slope_p = drops ? g[t] * keep[t] : g[t], slope_q = drops ? g[u] * keep[u] : g[u];
+            float change_p = p * (slope_p - common[t]) * scale, change_q = q * (slope_q - common[t]) * scale;
+            if (caps) change_p *= bend[t], change_q *= bend[u];
+            if (drops) p *= keep[t], q *= keep[u];
+            uint32_t low = attention_pairs_rounded(change_p) >> 16, high = attention_pairs_rounded(change_q);
             weights[t] = (uint16_t)(attention_pairs_rounded(p) >> 16);
-            weights[TILE + t] = (uint16_t)(attention_pairs_rounded(q) >> 16);
-            changes[t] = (uint16_t)low, changes[TILE + t] = (uint16_t)(high >> 16);
+            weights[u] = (uint16_t)(attention_pairs_rounded(q) >> 16);
+            changes[t] = (uint16_t)low, changes[u] = (uint16_t)(high >> 16);
             pairs[t] = low | (high & 0xffff0000u);
         }
     }
@@ -153,13 +148,18 @@ static void load_changes(const walk *k, const attention_tile *tile, const buffer
     bool plain = !(v->cap > 0) && attention_pairs_all_seen(v, tile), drops = v->dropout > 0,
          caps = v->cap > 0;
     rates r = { tile->keys, (float)v->scale, plain ? (float)v->scale : 1, w->lse, w->common };
-    load_products(k, tile, w);
     if (!plain) attention_pairs_scores(v, tile, attention_pairs_lanes(tile), w->scores);
     if (caps) {
         memcpy(w->bends, w->scores, (size_t)tile->keys * TILE * sizeof *w->bends);
         attention_tile_cap_slopes(v, tile, w->bends);
+        attention_pairs_even(tile, w->bends, 0);
     }
-    if (drops) attention_dropout(v, tile, w->words, w->keep);
+    attention_pairs_even(tile, w->scores, -INFINITY);
+    attention_pairs_even(tile, w->slopes, 0);
+    if (drops) {
+        attention_dropout(v, tile, w->words, w->keep);
+        attention_pairs_even(tile, w->keep, 0);
+    }
     if (drops)
         (caps ? change_drop_and_bend : change_and_drop)(&r, w);
     else if (caps)
@@ -172,7 +172,7 @@ static void load_changes(const walk *k, const attention_tile *tile, const buffer
     memset(w->change_pairs + used / 2 * TILE, 0, (filled - used) / 2 * TILE * sizeof *w->change_pairs);
 }
 
-static void add_tile(const walk *k, const attention_tile *tile, const buffers *w) {
+static void add_changes(const walk *k, const attention_tile *tile, const buffers *w) {
     int64_t wide = attention_pairs_wide(&k->gradient->view);
     attention_pairs_product to_keys = { .m = attention_pairs_key_rows(tile),
                                         .n = wide,
@@ -184,7 +184,6 @@ static void add_tile(const walk *k, const attention_tile *tile, const buffers *w
                                         .c = w->dv + tile->s * wide,
                                         .c_row = wide,
                                         .accumulate = true };
-    load_changes(k, tile, w);
     k->kernel->multiply(&to_keys);
     to_keys.a = w->changes, to_keys.b = w->query_pairs, to_keys.c = w->dk + tile->s * wide;
     k->kernel->multiply(&to_keys);
@@ -198,6 +197,21 @@ static void add_tile(const walk *k, const attention_tile *tile, const buffers *w
                                                     .c = w->dq,
                                                     .c_row = TILE,
                                                     .accumulate = true });
+}
+
+/* Products come together, as in the forward pass. */
+static void add_tiles(const walk *k, attention_tile tile, const buffers *w) {
+    const attention_view *v = &k->gradient->view;
+    bool more = attention_tile_next(v, &tile, 0);
+    if (more) load_products(k, &tile, w);
+    while (more) {
+        attention_tile next = tile;
+        load_changes(k, &tile, w);
+        more = attention_tile_next(v, &next, tile.s + TILE);
+        add_changes(k, &tile, w);
+        if (more) load_products(k, &next, w);
+        tile = next;
+    }
 }
 
 /* ---- a block of queries ---- */
@@ -243,7 +257,7 @@ static void add_block(const walk *k, attention_tile tile, const buffers *w) {
     const attention_gradient *a = k->gradient;
     const attention_view *v = &a->view;
     load_queries(a, &tile, w);
-    for (int64_t from = 0; attention_tile_next(v, &tile, from); from = tile.s + TILE) add_tile(k, &tile, w);
+    add_tiles(k, tile, w);
     attention_tile_transpose(&(attention_transposition){ .in = w->dq,
                                                          .in_stride = TILE,
                                                          .out = w->loose,
