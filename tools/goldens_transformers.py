@@ -49,6 +49,17 @@ FAMILIES = {
                                              sliding_window=6, query_pre_attn_scalar=10,
                                              layer_types=["sliding_attention", "full_attention"])),
     "gpt_neox": ("GPTNeoXConfig", dict(hidden_dropout=0.0)),
+    "olmo2": ("Olmo2Config", dict(num_key_value_heads=2)),
+    "granite": ("GraniteConfig", dict(num_key_value_heads=2, embedding_multiplier=3.0, residual_multiplier=0.4,
+                                      attention_multiplier=0.2, logits_scaling=1.6)),
+    "smollm3": ("SmolLM3Config", dict(num_key_value_heads=2, tie_word_embeddings=True, no_rope_layers=[1, 0])),
+    "glm": ("GlmConfig", dict(num_key_value_heads=2, head_dim=12, attention_bias=True)),
+    "glm4": ("Glm4Config", dict(num_key_value_heads=2, head_dim=12)),
+    "starcoder2": ("Starcoder2Config", dict(num_key_value_heads=2, tie_word_embeddings=True, sliding_window=7)),
+    "falcon": ("FalconConfig", dict(ffn_hidden_size=48, tie_word_embeddings=True)),
+    "falcon_wide": ("FalconConfig", dict(ffn_hidden_size=48, num_kv_heads=2, new_decoder_architecture=True,
+                                         bias=True)),
+    "falcon_narrow": ("FalconConfig", dict(num_kv_heads=2, new_decoder_architecture=True, num_ln_in_parallel_attn=1)),
     "mixtral": ("MixtralConfig", dict(num_key_value_heads=2, num_local_experts=5, num_experts_per_tok=2)),
     "qwen2_moe": ("Qwen2MoeConfig", dict(num_key_value_heads=4, num_experts=6, num_experts_per_tok=3,
                                          moe_intermediate_size=20, shared_expert_intermediate_size=28)),
@@ -70,6 +81,7 @@ ENCODER_SIZES = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
 ENCODERS = {
     "bert": ("BertConfig", dict(layer_norm_eps=1e-5, pad_token_id=0)),
     "roberta": ("RobertaConfig", dict(hidden_act="gelu_new", max_position_embeddings=26, type_vocab_size=1)),
+    "xlm-roberta": ("XLMRobertaConfig", dict(max_position_embeddings=26, type_vocab_size=1)),
     "distilbert": ("DistilBertConfig", dict(dim=32, n_layers=2, n_heads=4, hidden_dim=48, dropout=0.0,
                                             attention_dropout=0.0)),
 }
@@ -121,7 +133,10 @@ MASK, FIRST_WORD = 60, 3  # the ids below the first word are padding and its lik
 
 
 def name_in_files(family, name):
-    """Newer versions of transformers call a module otherwise than the files that everybody has."""
+    """Newer versions of transformers call a module otherwise than the files that everybody has, and XLM-R's head, which
+    is its table, comes before the table."""
+    if family == "xlm-roberta" and name == "lm_head.decoder.weight":
+        return "roberta.embeddings.word_embeddings.weight"
     return "embed_out.weight" if family == "gpt_neox" and name == "lm_head.weight" else name
 
 
@@ -268,6 +283,8 @@ def main():
         if len(sys.argv) > 1 and family not in sys.argv[1:]:
             continue
         sizes = ENCODER_SIZES if family in ENCODERS else SIZES
+        if family.startswith("falcon"):
+            sizes = {key: value for key, value in SIZES.items() if key != "intermediate_size"}
         if family == "distilbert":
             sizes = dict(vocab_size=61, max_position_embeddings=24)
         if family in ANSWERERS:

@@ -75,7 +75,9 @@ typedef struct {
         STEP_RECIPE_TRAINER,
         STEP_RECIPE_SFT,
         STEP_RECIPE_PEFT,
-        STEP_RECIPE_ACCELERATE
+        STEP_RECIPE_ACCELERATE,
+        STEP_RECIPE_DIFFUSERS,
+        STEP_RECIPE_TIMM
     } recipe;
     int64_t labels;                 /* of an encoder's classifier; 0: it has the head that fills gaps */
     vllm_quantization quantization; /* serving: */

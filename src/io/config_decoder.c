@@ -6,28 +6,35 @@
 
 #include "io/config_families.h"
 
+static const char *or_else(const char *key, const char *usual) { return key ? key : usual; }
+
 static bool is(const decoder_config *c, const char *type) { return strcmp(c->kind->type, type) == 0; }
 
 /* ---- sizes ---- */
 
 static status read_sizes(json_value root, decoder_config *c) {
+    const decoder_kind *k = c->kind;
+    const char *kv_heads = or_else(k->keys.kv_heads, "num_key_value_heads");
     const struct {
         const char *key;
-        int64_t *size;
-    } sizes[] = { { "num_hidden_layers", &c->layers },
-                  { "num_attention_heads", &c->heads },
-                  { "hidden_size", &c->channels },
-                  { "intermediate_size", &c->inner },
-                  { "max_position_embeddings", &c->context },
-                  { "vocab_size", &c->vocabulary } };
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        TRY(json_get_integer(root, sizes[i].key, 1, INT32_MAX, sizes[i].size));
+        int64_t *size, usual; /* 0: it must be there */
+    } sizes[] = { { "num_hidden_layers", &c->layers, 0 },
+                  { "num_attention_heads", &c->heads, 0 },
+                  { "hidden_size", &c->channels, 0 },
+                  { or_else(k->keys.inner, "intermediate_size"), &c->inner, k->inner_times },
+                  { "max_position_embeddings", &c->context, k->context },
+                  { "vocab_size", &c->vocabulary, 0 } };
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        *sizes[i].size = sizes[i].size == &c->inner ? sizes[i].usual * c->channels : sizes[i].usual;
+        TRY((sizes[i].usual ? json_optional_integer : json_get_integer)(root, sizes[i].key, 1, INT32_MAX,
+                                                                        sizes[i].size));
+    }
     json_value heads;
     TRY(json_get(root, "num_attention_heads", &heads));
-    bool silent = !json_says(root, "num_key_value_heads"); /* null says: as many as heads */
-    c->kv_heads = silent && c->kind->kv_heads ? c->kind->kv_heads : c->heads;
-    TRY(json_optional_integer(root, "num_key_value_heads", 1, INT32_MAX, &c->kv_heads));
-    c->head_size = c->kind->head_size;
+    bool silent = !json_says(root, kv_heads); /* null says: as many as heads */
+    c->kv_heads = silent && k->kv_heads ? k->kv_heads : c->heads;
+    TRY(json_optional_integer(root, kv_heads, 1, INT32_MAX, &c->kv_heads));
+    c->head_size = k->head_size;
     TRY(json_optional_integer(root, "head_dim", 1, INT32_MAX, &c->head_size));
     if (c->head_size) return STATUS_OK;
     if (c->channels % c->heads)
@@ -45,11 +52,14 @@ static status read_activation(json_value root, decoder_config *c) {
     } known[] = { { "silu", DECODER_SILU },           { "swish", DECODER_SILU },
                   { "gelu", DECODER_GELU },           { "gelu_new", DECODER_GELU_TANH },
                   { "gelu_fast", DECODER_GELU_TANH }, { "gelu_pytorch_tanh", DECODER_GELU_TANH } };
-    const char *key = json_has(root, "hidden_activation") ? "hidden_activation" : "hidden_act", *name = NULL;
+    const char *key = json_has(root, "hidden_activation") ? "hidden_activation"
+                                                          : or_else(c->kind->keys.activation, "hidden_act"),
+               *name = NULL;
     c->activation = c->kind->activation;
     TRY(json_optional_string(root, key, &name));
-    if (!name) return STATUS_OK;
     bool by_tanh = is(c, "gemma"); /* what its files call "gelu" was always so */
+    c->gelu_whole = name ? by_tanh || strcmp(name, "gelu_pytorch_tanh") == 0 : c->kind->spelling.gelu_whole;
+    if (!name) return STATUS_OK;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         c->activation = by_tanh && known[i].value == DECODER_GELU ? DECODER_GELU_TANH : known[i].value;
         if (strcmp(name, known[i].name) == 0) return STATUS_OK;
@@ -192,6 +202,25 @@ static status read_rotary(json_value root, decoder_config *c) {
     return STATUS_OK;
 }
 
+/* Which layers turn nothing: those with a 0, of which every so many has one unless they are listed. */
+static status read_still(json_value root, decoder_config *c) {
+    json_value list;
+    size_t count = 0;
+    int64_t turns, every = c->kind->turns_every;
+    if (!c->kind->turns_asked || c->layers > DECODER_MOST_LAYERS) return STATUS_OK;
+    TRY(json_optional_integer(root, "no_rope_layer_interval", 1, INT32_MAX, &every));
+    bool listed = json_find(root, "no_rope_layers", &list);
+    if (listed) TRY(json_as_array(list, &count));
+    if (listed && (int64_t)count < c->layers)
+        return json_wrong(list, "has %zu items for %lld layers", count, (long long)c->layers);
+    for (int64_t i = 0; i < c->layers; i++) {
+        turns = (i + 1) % every != 0;
+        if (listed) TRY(json_as_integer(json_item(list, (size_t)i), 0, 1, &turns));
+        if (!turns) c->still[i / 64] |= UINT64_C(1) << (i % 64);
+    }
+    return STATUS_OK;
+}
+
 /* ---- windows ---- */
 
 static void set_far(decoder_config *c, int64_t layer) { c->far[layer / 64] |= UINT64_C(1) << (layer % 64); }
@@ -228,7 +257,8 @@ static status read_window(json_value root, decoder_config *c) {
     if (asked) TRY(json_optional_integer(root, "max_window_layers", 0, INT32_MAX, &from));
     TRY(json_optional_integer(root, "sliding_window_pattern", 1, INT32_MAX, &every));
     for (int64_t i = 0; i < c->layers; i++)
-        if ((every && (i + 1) % every == 0) || i < from) set_far(c, i);
+        if ((every && (i + 1) % every == 0) || i < from || (k->turns_asked && decoder_turns(c, i)))
+            set_far(c, i);
     return STATUS_OK;
 }
 
@@ -240,13 +270,22 @@ static status read_biases(json_value root, decoder_config *c) {
     c->bias_head = k->bias_head;
     if (k->experts && k->bias_qkv) TRY(json_optional_bool(root, "qkv_bias", &c->bias_qkv));
     if (k->fixed_biases) return STATUS_OK;
+    if (k->keys.biases) {
+        TRY(json_optional_bool(root, k->keys.biases, &c->bias_qkv));
+        TRY(json_optional_bool(root, k->keys.biases, &c->bias_o));
+        return json_optional_bool(root, k->keys.biases, &c->bias_feed);
+    }
     TRY(json_optional_bool(root, "attention_bias", &c->bias_qkv));
-    TRY(json_optional_bool(root, "attention_bias", &c->bias_o));
+    if (!k->bare_o) TRY(json_optional_bool(root, "attention_bias", &c->bias_o));
     return json_optional_bool(root, "mlp_bias", &c->bias_feed);
 }
 
+static const char *epsilon_key(const decoder_kind *k) {
+    return or_else(k->keys.epsilon, k->layer_norm ? "layer_norm_eps" : "rms_norm_eps");
+}
+
 static status read_norms(json_value root, decoder_config *c) {
-    const char *key = c->kind->layer_norm ? "layer_norm_eps" : "rms_norm_eps";
+    const char *key = epsilon_key(c->kind);
     bool qk = false;
     c->epsilon = c->kind->epsilon > 0 ? c->kind->epsilon : 1e-6;
     TRY(json_optional_number(root, key, 0, 1, &c->epsilon));
@@ -256,10 +295,18 @@ static status read_norms(json_value root, decoder_config *c) {
     return STATUS_OK;
 }
 
+static const char *residual_key(const decoder_config *c) {
+    return or_else(c->kind->keys.dropout_residual, "resid_pdrop");
+}
+
+static const char *embedding_key(const decoder_config *c) {
+    return or_else(c->kind->keys.dropout_embedding, "embd_pdrop");
+}
+
 static status read_dropouts(json_value root, decoder_config *c) {
     TRY(model_config_dropout(root, "attention_dropout", &c->dropout_attention));
-    TRY(model_config_dropout(root, "resid_pdrop", &c->dropout_residual));
-    TRY(model_config_dropout(root, "embd_pdrop", &c->dropout_embedding));
+    TRY(model_config_dropout(root, residual_key(c), &c->dropout_residual));
+    TRY(model_config_dropout(root, embedding_key(c), &c->dropout_embedding));
     if (!json_has(root, "hidden_dropout")) return STATUS_OK;
     TRY(model_config_dropout(root, "hidden_dropout", &c->dropout_residual));
     c->dropout_embedding = c->dropout_residual;
@@ -280,6 +327,21 @@ static status read_bound(json_value root, decoder_config *c) {
     return json_optional_number(root, "clip_qkv", 1e-6, 1e9, &c->bound_qkv);
 }
 
+/* Granite's. What is 1 is left out, as no product is. */
+static status read_factors_of(json_value root, decoder_config *c) {
+    double scaling = 1, *const factors[] = { &c->embedding_factor, &c->residual_factor };
+    static const char *const keys[] = { "embedding_multiplier", "residual_multiplier" };
+    if (!c->kind->multiplied) return STATUS_OK;
+    for (int i = 0; i < 2; i++) {
+        *factors[i] = 1;
+        TRY(json_optional_number(root, keys[i], 1e-6, 1e6, factors[i]));
+    }
+    TRY(json_optional_number(root, "logits_scaling", 1e-6, 1e6, &scaling));
+    c->logits_factor = 1 / scaling;
+    c->attention_scale = 1;
+    return json_optional_number(root, "attention_multiplier", 1e-6, 1e6, &c->attention_scale);
+}
+
 static status read_scores(json_value root, decoder_config *c) {
     double scalar = c->kind->query_scalar;
     if (!(scalar > 0)) return STATUS_OK;
@@ -289,20 +351,70 @@ static status read_scores(json_value root, decoder_config *c) {
     return read_cap(root, "final_logit_softcapping", c->kind->cap_logits, &c->cap_logits);
 }
 
+/* ---- Falcon, whose config.json chooses among three kinds ---- */
+
+static status settle_falcon(json_value root, decoder_config *c) {
+    bool newer = false, shared = true, parallel = true, alibi = false;
+    int64_t norms = 0;
+    json_value v;
+    TRY(json_optional_bool(root, "new_decoder_architecture", &newer));
+    TRY(json_optional_bool(root, "multi_query", &shared));
+    TRY(json_optional_bool(root, "parallel_attn", &parallel));
+    TRY(json_optional_bool(root, "alibi", &alibi));
+    TRY(json_optional_integer(root, "num_ln_in_parallel_attn", 1, 2, &norms));
+    if (alibi) TRY(json_get(root, "alibi", &v));
+    if (alibi)
+        return json_wrong(v, "is true; biases by distance in place of rotary positions have no builder here");
+    if (!parallel) TRY(json_get(root, "parallel_attn", &v));
+    if (!parallel) return json_wrong(v, "is false; only halves side by side have a builder here");
+    bool both = newer && norms != 1;
+    c->kind = decoder_kind_of("falcon", newer || !shared ? DECODER_BY_HEAD : DECODER_PACKED,
+                              both ? DECODER_PARALLEL_TWO_NORMS : DECODER_PARALLEL);
+    return STATUS_OK;
+}
+
+/* Without new_decoder_architecture num_kv_heads is not read. transformers drops nothing of attention, and of
+ * both halves together what hidden_dropout says. */
+static status finish_falcon(json_value root, decoder_config *c) {
+    bool newer = false;
+    TRY(json_optional_bool(root, "new_decoder_architecture", &newer));
+    if (!newer) c->kv_heads = c->kind->kv_heads ? c->kind->kv_heads : c->heads;
+    c->dropout_attention = c->dropout_embedding = 0;
+    if (c->dropout_residual > 0)
+        c->untrained = "its hidden_dropout is of both halves together, which its builder has of each";
+    return STATUS_OK;
+}
+
+static void put_falcon(json_writer *w, const decoder_config *c) {
+    bool newer = c->kind->packing == DECODER_BY_HEAD && c->kv_heads < c->heads;
+    newer |= c->kind->order == DECODER_PARALLEL_TWO_NORMS;
+    json_put_bool(w, "new_decoder_architecture", newer);
+    json_put_bool(w, "multi_query", c->kind->packing == DECODER_PACKED);
+    json_put_bool(w, "parallel_attn", true);
+    json_put_bool(w, "alibi", false);
+    if (newer)
+        json_put_integer(w, "num_ln_in_parallel_attn", c->kind->order == DECODER_PARALLEL_TWO_NORMS ? 2 : 1);
+}
+
 status config_decoder_read(json_value root, decoder_config *c) {
+    bool falcon = is(c, "falcon");
+    if (falcon) TRY(settle_falcon(root, c));
     c->order = c->kind->order;
-    c->tied = c->kind->around_one;
+    c->tied = c->kind->tied;
     c->deviation = 0.02;
     TRY(read_sizes(root, c));
     TRY(config_experts_read(root, c));
     TRY(read_activation(root, c));
     TRY(read_rotary(root, c));
+    TRY(read_still(root, c));
     TRY(read_window(root, c));
     TRY(read_biases(root, c));
     TRY(read_norms(root, c));
     TRY(read_dropouts(root, c));
     TRY(read_scores(root, c));
+    TRY(read_factors_of(root, c));
     TRY(read_bound(root, c));
+    if (falcon) TRY(finish_falcon(root, c));
     bool parallel = true;
     TRY(json_optional_bool(root, "use_parallel_residual", &parallel));
     if (!parallel && is(c, "gpt_neox")) c->order = DECODER_SERIAL;
@@ -350,7 +462,27 @@ bool config_decoder_knows(const char *key) {
                                         "use_parallel_residual",
                                         "initializer_range",
                                         "original_max_position_embeddings",
-                                        "classifier_dropout" };
+                                        "classifier_dropout",
+                                        "embedding_multiplier",
+                                        "residual_multiplier",
+                                        "attention_multiplier",
+                                        "logits_scaling",
+                                        "no_rope_layers",
+                                        "no_rope_layer_interval",
+                                        "use_bias",
+                                        "norm_epsilon",
+                                        "residual_dropout",
+                                        "embedding_dropout",
+                                        "num_kv_heads",
+                                        "ffn_hidden_size",
+                                        "activation",
+                                        "bias",
+                                        "layer_norm_epsilon",
+                                        "multi_query",
+                                        "new_decoder_architecture",
+                                        "parallel_attn",
+                                        "alibi",
+                                        "num_ln_in_parallel_attn" };
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (strcmp(key, keys[i]) == 0) return true;
     return config_experts_knows(key);
@@ -359,8 +491,8 @@ bool config_decoder_knows(const char *key) {
 /* ---- writing ---- */
 
 static const char *activation_name(const decoder_config *c) {
-    static const char *const names[] = { "silu", "gelu", "gelu_pytorch_tanh" };
-    return names[c->activation];
+    static const char *const names[] = { "silu", "gelu", "gelu_new" };
+    return c->gelu_whole && c->activation == DECODER_GELU_TANH ? "gelu_pytorch_tanh" : names[c->activation];
 }
 
 static void put_cap(json_writer *w, const char *key, double silent, double cap) {
@@ -445,6 +577,31 @@ static void put_rotary(json_writer *w, const decoder_config *c) {
     json_end_object(w);
 }
 
+static void put_still(json_writer *w, const decoder_config *c) {
+    if (!c->kind->turns_asked) return;
+    json_begin_array(w, "no_rope_layers");
+    for (int64_t i = 0; i < c->layers; i++) json_put_integer(w, NULL, decoder_turns(c, i));
+    json_end_array(w);
+}
+
+static void put_factors_of(json_writer *w, const decoder_config *c) {
+    if (!c->kind->multiplied) return;
+    json_put_number(w, "embedding_multiplier", c->embedding_factor);
+    json_put_number(w, "residual_multiplier", c->residual_factor);
+    json_put_number(w, "attention_multiplier", c->attention_scale);
+    json_put_number(w, "logits_scaling", 1 / c->logits_factor);
+}
+
+static void put_biases(json_writer *w, const decoder_config *c) {
+    if (c->kind->fixed_biases) return;
+    if (c->kind->keys.biases) {
+        json_put_bool(w, c->kind->keys.biases, c->bias_qkv);
+        return;
+    }
+    json_put_bool(w, "attention_bias", c->bias_qkv);
+    json_put_bool(w, "mlp_bias", c->bias_feed);
+}
+
 static void put_window(json_writer *w, const decoder_config *c) {
     if (!c->window) {
         json_put_null(w, "sliding_window");
@@ -459,39 +616,40 @@ static void put_window(json_writer *w, const decoder_config *c) {
 }
 
 void config_decoder_put(json_writer *w, const decoder_config *c) {
+    const decoder_kind *k = c->kind;
     json_put_string(w, "model_type", c->kind->type);
     json_put_integer(w, "num_hidden_layers", c->layers);
     json_put_integer(w, "num_attention_heads", c->heads);
-    json_put_integer(w, "num_key_value_heads", c->kv_heads);
+    json_put_integer(w, or_else(k->keys.kv_heads, "num_key_value_heads"), c->kv_heads);
     json_put_integer(w, "head_dim", c->head_size);
     json_put_integer(w, "hidden_size", c->channels);
-    json_put_integer(w, "intermediate_size", c->inner);
+    json_put_integer(w, or_else(k->keys.inner, "intermediate_size"), c->inner);
     json_put_integer(w, "max_position_embeddings", c->context);
     json_put_integer(w, "vocab_size", c->vocabulary);
     config_experts_put(w, c);
-    json_put_string(w, "hidden_act", activation_name(c));
+    json_put_string(w, or_else(k->keys.activation, "hidden_act"), activation_name(c));
     if (c->kind->around_one) json_put_string(w, "hidden_activation", activation_name(c));
     put_rotary(w, c);
+    put_still(w, c);
     put_window(w, c);
-    if (!c->kind->fixed_biases) {
-        json_put_bool(w, "attention_bias", c->bias_qkv);
-        json_put_bool(w, "mlp_bias", c->bias_feed);
-    }
-    json_put_real(w, c->kind->layer_norm ? "layer_norm_eps" : "rms_norm_eps", c->epsilon);
+    put_biases(w, c);
+    put_factors_of(w, c);
+    if (is(c, "falcon")) put_falcon(w, c);
+    json_put_real(w, epsilon_key(k), c->epsilon);
     json_put_real(w, "attention_dropout", c->dropout_attention);
     if (is(c, "gpt_neox")) {
         json_put_bool(w, "use_parallel_residual", c->order != DECODER_SERIAL);
         json_put_real(w, "hidden_dropout", c->dropout_residual);
     } else {
-        json_put_real(w, "resid_pdrop", c->dropout_residual);
-        json_put_real(w, "embd_pdrop", c->dropout_embedding);
+        json_put_real(w, residual_key(c), c->dropout_residual);
+        json_put_real(w, embedding_key(c), c->dropout_embedding);
     }
     if (c->experts.count && c->kind->bias_qkv) json_put_bool(w, "qkv_bias", c->bias_qkv);
     if (c->kind->norms_asked) json_put_bool(w, "qk_layernorm", c->head_norms);
     if (c->bound_qkv > 0) json_put_real(w, "clip_qkv", c->bound_qkv);
     put_cap(w, "attn_logit_softcapping", c->kind->cap_scores, c->cap_scores);
     put_cap(w, "final_logit_softcapping", c->kind->cap_logits, c->cap_logits);
-    if (c->attention_scale > 0)
+    if (c->attention_scale > 0 && k->query_scalar > 0)
         json_put_number(w, "query_pre_attn_scalar", 1 / (c->attention_scale * c->attention_scale));
     json_put_real(w, "initializer_range", c->deviation);
     json_put_bool(w, "tie_word_embeddings", c->tied);

@@ -5,6 +5,12 @@
 #include "models/families.h"
 #include "models/label_names.h"
 
+/* What no builder has is estimated from a step that is recorded without a GPU (docs/recording.md): which
+ * program records it, of which file. */
+#define CONFIG_RECORDED                                                                                      \
+    ". A recorded step of it can be estimated: snug estimate --recipe %s > step.py && python step.py %s, "   \
+    "then snug estimate step.json"
+
 status config_gpt2_read(json_value root, gpt2_config *c);
 void config_gpt2_put(json_writer *w, const gpt2_config *c);
 bool config_gpt2_knows(const char *key);

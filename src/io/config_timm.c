@@ -42,8 +42,8 @@ static status unknown(json_value root, const char *name) {
     TRY(json_get(root, "architecture", &v));
     return json_wrong(v,
                       "is '%.40s'; of timm's architectures there are vit_{tiny,small,base,large}_patchP_S, "
-                      "resnet{18,34,50,101,152} and convnext_{tiny,small,base,large}",
-                      name);
+                      "resnet{18,34,50,101,152} and convnext_{tiny,small,base,large}" CONFIG_RECORDED,
+                      name, "timm", root.file);
 }
 
 /* ---- reading ---- */

@@ -83,8 +83,24 @@ static status unknown_type(json_value root, const char *type) {
     json_value v;
     TRY(json_get(root, "model_type", &v));
     nearest_listed(type, families_types(names), near);
-    return json_wrong(v, "is '%.40s', for which there is no builder; there are %s%s%s", type, names,
-                      *near ? "; the nearest is " : "; the nearest of most decoders is llama", near);
+    return json_wrong(v, "is '%.40s', for which there is no builder; there are %s%s%s" CONFIG_RECORDED, type,
+                      names, *near ? "; the nearest is " : "; the nearest of most decoders is llama", near,
+                      "hf", root.file);
+}
+
+/* A configuration of the diffusers library names its class and has no model_type. */
+static bool is_of_diffusers(json_value root) {
+    return json_has(root, "_class_name") && !json_has(root, "model_type");
+}
+
+static status no_builder_for_diffusers(json_value root) {
+    const char *name;
+    json_value v;
+    TRY(json_get_string(root, "_class_name", &name));
+    TRY(json_get(root, "_class_name", &v));
+    return json_wrong(v,
+                      "is '%.60s', a network of diffusers, and there is no builder for one" CONFIG_RECORDED,
+                      name, "diffusers", root.file);
 }
 
 /* The end is one token or a list. */
@@ -146,6 +162,8 @@ static status read_members(json_value root, model_config *c, text *notes) {
     if (config_timm_is(root)) {
         knows = config_timm_knows;
         TRY(config_timm_read(root, c));
+    } else if (is_of_diffusers(root)) {
+        return no_builder_for_diffusers(root);
     } else {
         TRY(json_get_string(root, "model_type", &type));
         TRY(read_family(root, type, c, &knows));

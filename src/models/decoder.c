@@ -42,7 +42,8 @@ static status check_sizes(const decoder_config *c) {
                           "num_attention_heads %lld cannot share num_key_value_heads %lld; it must be a "
                           "multiple",
                           (long long)c->heads, (long long)c->kv_heads);
-    if (c->kind->packing == DECODER_BY_HEAD && c->heads != c->kv_heads)
+    bool shares = c->kind->packing != DECODER_BY_HEAD || c->kind->keys.kv_heads;
+    if (!shares && c->heads != c->kv_heads)
         return status_set(STATUS_INVALID,
                           "%s packs q, k and v of each head, so num_key_value_heads cannot be "
                           "%lld beside %lld heads",
@@ -159,11 +160,13 @@ static tensor_id bounded(builder *b, tensor_id x) {
 }
 
 static tensor_id turn(builder *b, int64_t layer, tensor_id x, int64_t heads) {
+    if (!decoder_turns(b->c, layer)) return x;
     tensor_id angles = decoder_sees_far(b->c, layer) || !b->near ? b->far : b->near;
     return rotary_apply(b->g, x, angles,
                         &(rotary_attributes){ .heads = (int32_t)heads,
                                               .size = (int32_t)b->c->head_size,
-                                              .turned = b->c->rotary.turned });
+                                              .turned = b->c->rotary.turned,
+                                              .neighbours = b->c->kind->neighbours });
 }
 
 static tensor_id part(builder *b, tensor_id x, columns_attributes of) { return columns_apply(b->g, x, &of); }
@@ -172,14 +175,15 @@ static tensor_id part(builder *b, tensor_id x, columns_attributes of) { return c
 static projected unpack(builder *b, tensor_id x) {
     const decoder_config *c = b->c;
     int32_t q = (int32_t)(c->heads * c->head_size), k = (int32_t)(c->kv_heads * c->head_size),
-            size = (int32_t)c->head_size, heads = (int32_t)c->heads;
+            size = (int32_t)c->head_size, keys = (int32_t)c->kv_heads, queries = q / keys; /* of a key */
     if (c->kind->packing == DECODER_PACKED)
         return (projected){ part(b, x, (columns_attributes){ 0, q, 0, 1 }),
                             part(b, x, (columns_attributes){ q, k, 0, 1 }),
                             part(b, x, (columns_attributes){ q + k, k, 0, 1 }) };
-    return (projected){ part(b, x, (columns_attributes){ 0, size, 3 * size, heads }),
-                        part(b, x, (columns_attributes){ size, size, 3 * size, heads }),
-                        part(b, x, (columns_attributes){ 2 * size, size, 3 * size, heads }) };
+    int32_t all = queries + 2 * size;
+    return (projected){ part(b, x, (columns_attributes){ 0, queries, all, keys }),
+                        part(b, x, (columns_attributes){ queries, size, all, keys }),
+                        part(b, x, (columns_attributes){ queries + size, size, all, keys }) };
 }
 
 static projected project(builder *b, int64_t layer, tensor_id x) {
@@ -275,19 +279,27 @@ static tensor_id feed_forward(builder *b, int64_t layer, tensor_id x) {
     return linear(b, layer, c->kind->down, wide, c->channels, c->bias_feed);
 }
 
+static tensor_id times(builder *b, tensor_id x, double factor) {
+    return factor > 0 ? scale_apply(b->g, x, 0, (float)factor) : x;
+}
+
 static tensor_id half_block(builder *b, int64_t layer, tensor_id x, const char *after) {
     if (after) x = norm(b, layer, after, x);
-    return drop(b, x, b->c->dropout_residual);
+    return times(b, drop(b, x, b->c->dropout_residual), b->c->residual_factor);
+}
+
+static tensor_id norm_before(builder *b, int64_t layer, const char *module, tensor_id x) {
+    return module ? norm(b, layer, module, x) : x;
 }
 
 static tensor_id block(builder *b, int64_t layer, tensor_id x) {
     const decoder_kind *k = b->c->kind;
     b->g->site = (int32_t)layer;
-    tensor_id normed = norm(b, layer, k->attention_norm, x);
+    tensor_id normed = norm_before(b, layer, k->attention_norm, x);
     tensor_id attended = half_block(b, layer, attend(b, layer, normed), k->after_attention);
     if (b->c->order == DECODER_SERIAL) {
         x = add_apply(b->g, x, attended);
-        tensor_id fed = feed_forward(b, layer, norm(b, layer, k->feed_norm, x));
+        tensor_id fed = feed_forward(b, layer, norm_before(b, layer, k->feed_norm, x));
         return add_apply(b->g, x, half_block(b, layer, fed, k->after_feed));
     }
     if (b->c->order == DECODER_PARALLEL_TWO_NORMS) normed = norm(b, layer, k->feed_norm, x);
@@ -308,8 +320,8 @@ static void make_angles(builder *b, int64_t rows) {
 
 static tensor_id embed(builder *b, tensor_id tokens, tensor_id table) {
     tensor_id x = embedding_apply(b->g, tokens, table);
-    if (b->c->kind->scaled_embedding) x = scale_apply(b->g, x, 0, (float)sqrt((double)b->c->channels));
-    return drop(b, x, b->c->dropout_embedding);
+    double factor = b->c->kind->scaled_embedding ? sqrt((double)b->c->channels) : b->c->embedding_factor;
+    return drop(b, times(b, x, factor), b->c->dropout_embedding);
 }
 
 /* transformers' ...ForSequenceClassification. */
@@ -350,6 +362,7 @@ static void build(const model *m, graph *g, const model_run *run, model_ports *p
     tensor_id head = c->tied ? embedding : parameter(&b, NO_LAYER, c->kind->head, "weight", table);
     tensor_id bias = c->bias_head ? parameter(&b, NO_LAYER, c->kind->head, "bias", SHAPE(c->vocabulary)) : 0;
     tensor_id logits = matmul_apply(g, &(matmul_inputs){ .a = x, .b = head, .bias = bias, .tb = true });
+    logits = times(&b, logits, c->logits_factor);
     if (c->cap_logits > 0) logits = softcap_apply(g, logits, (float)c->cap_logits);
     *ports = (model_ports){ .logits = logits, .hidden = hidden };
     if (model_mode_continues(run->mode)) return;
@@ -387,9 +400,11 @@ void decoder_model(const decoder_config *c, const char *name, model *m) {
                   .layers = c->layers,
                   .window = window_of(c),
                   .packs = true,
+                  .spelling = c->kind->spelling,
                   .untrained = c->untrained,
                   .build = build,
                   .initial = initial,
                   .fields = model_token_fields };
+    m->spelling.gelu_whole = c->gelu_whole;
     snprintf(m->name, sizeof m->name, "%s", name);
 }

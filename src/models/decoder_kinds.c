@@ -1,4 +1,4 @@
-/* What each model_type fixes, and what transformers (5.23) takes where config.json is silent. */
+/* What each model_type fixes, and what transformers (5.24) takes where config.json is silent. */
 #include <string.h>
 
 #include "models/decoder.h"
@@ -16,6 +16,27 @@
     .feed_norm = "pre_feedforward_layernorm", .after_feed = "post_feedforward_layernorm",                    \
     .q = "self_attn.q_proj", .k = "self_attn.k_proj", .v = "self_attn.v_proj", .o = "self_attn.o_proj",      \
     .gate = "mlp.gate_proj", .up = "mlp.up_proj", .down = "mlp.down_proj"
+
+#define FALCON_NAMES                                                                                         \
+    .type = "falcon", .architecture = "FalconForCausalLM", .embedding = "transformer.word_embeddings",       \
+    .layers = "transformer.h", .last_norm = "transformer.ln_f", .head = "lm_head",                           \
+    .q = "self_attention.query_key_value", .o = "self_attention.dense", .up = "mlp.dense_h_to_4h",           \
+    .down = "mlp.dense_4h_to_h", .layer_norm = true, .tied = true, .activation = DECODER_GELU,               \
+    .epsilon = 1e-5, .context = 2048, .inner_times = 4,                                                      \
+    .spelling = { .narrow_softmax = true, .repeats_keys = true, .copies_values = true },                     \
+    .keys = { .kv_heads = "num_kv_heads",                                                                    \
+              .inner = "ffn_hidden_size",                                                                    \
+              .activation = "activation",                                                                    \
+              .epsilon = "layer_norm_epsilon",                                                               \
+              .biases = "bias" }
+
+/* GLM and GLM-4, which has norms behind its halves too. */
+#define GLM                                                                                                  \
+    .embedding = "model.embed_tokens", .layers = "model.layers", .last_norm = "model.norm",                  \
+    .head = "lm_head", .attention_norm = "input_layernorm", .feed_norm = "post_attention_layernorm",         \
+    .q = "self_attn.q_proj", .k = "self_attn.k_proj", .v = "self_attn.v_proj", .o = "self_attn.o_proj",      \
+    .gate = "mlp.gate_up_proj", .up = "mlp.gate_up_proj", .down = "mlp.down_proj", .gate_up_packed = true,   \
+    .neighbours = true, .bare_o = true, .share = 0.5, .kv_heads = 2, .head_size = 128, .epsilon = 1.5625e-7
 
 static const decoder_experts_kind mixtral = { .count = "num_local_experts",
                                               .inner = "intermediate_size",
@@ -127,6 +148,8 @@ const decoder_kind decoder_kinds[] = { { .type = "llama", .architecture = "Llama
                                        { .type = "gemma",
                                          .architecture = "GemmaForCausalLM",
                                          LLAMA_NAMES,
+                                         .spelling = { .gelu_whole = true },
+                                         .tied = true,
                                          .around_one = true,
                                          .scaled_embedding = true,
                                          .activation = DECODER_GELU_TANH,
@@ -135,6 +158,8 @@ const decoder_kind decoder_kinds[] = { { .type = "llama", .architecture = "Llama
                                        { .type = "gemma2",
                                          .architecture = "Gemma2ForCausalLM",
                                          SANDWICH_NAMES,
+                                         .spelling = { .gelu_whole = true },
+                                         .tied = true,
                                          .around_one = true,
                                          .scaled_embedding = true,
                                          .cap_scores = 50,
@@ -151,6 +176,8 @@ const decoder_kind decoder_kinds[] = { { .type = "llama", .architecture = "Llama
                                          SANDWICH_NAMES,
                                          .q_norm = "self_attn.q_norm",
                                          .k_norm = "self_attn.k_norm",
+                                         .spelling = { .gelu_whole = true },
+                                         .tied = true,
                                          .around_one = true,
                                          .scaled_embedding = true,
                                          .windows = DECODER_WINDOWS,
@@ -218,12 +245,95 @@ const decoder_kind decoder_kinds[] = { { .type = "llama", .architecture = "Llama
                                          .k_norm = "self_attn.k_norm",
                                          .whole_norms = true,
                                          .bounds_qkv = true,
+                                         .unjudged = true,
                                          .experts = &olmoe,
                                          .epsilon = 1e-5 },
+                                       { .type = "olmo2",
+                                         .architecture = "Olmo2ForCausalLM",
+                                         .embedding = "model.embed_tokens",
+                                         .layers = "model.layers",
+                                         .last_norm = "model.norm",
+                                         .head = "lm_head",
+                                         .after_attention = "post_attention_layernorm",
+                                         .after_feed = "post_feedforward_layernorm",
+                                         .q = "self_attn.q_proj",
+                                         .k = "self_attn.k_proj",
+                                         .v = "self_attn.v_proj",
+                                         .o = "self_attn.o_proj",
+                                         .q_norm = "self_attn.q_norm",
+                                         .k_norm = "self_attn.k_norm",
+                                         .spelling = { .wide_scales = true },
+                                         .whole_norms = true,
+                                         .gate = "mlp.gate_proj",
+                                         .up = "mlp.up_proj",
+                                         .down = "mlp.down_proj",
+                                         .epsilon = 1e-5 },
+                                       { .type = "granite",
+                                         .architecture = "GraniteForCausalLM",
+                                         LLAMA_NAMES,
+                                         .multiplied = true,
+                                         .unjudged = true },
+                                       { .type = "smollm3",
+                                         .architecture = "SmolLM3ForCausalLM",
+                                         LLAMA_NAMES,
+                                         .windows = DECODER_WINDOWS_ASKED,
+                                         .turns_asked = true,
+                                         .turns_every = 4,
+                                         .kv_heads = 4,
+                                         .theta = 2e6,
+                                         .tied = true },
+                                       { .type = "glm", .architecture = "GlmForCausalLM", GLM },
+                                       { .type = "glm4",
+                                         .architecture = "Glm4ForCausalLM",
+                                         GLM,
+                                         .after_attention = "post_self_attn_layernorm",
+                                         .after_feed = "post_mlp_layernorm",
+                                         .bias_qkv = true },
+                                       { .type = "starcoder2",
+                                         .architecture = "Starcoder2ForCausalLM",
+                                         .embedding = "model.embed_tokens",
+                                         .layers = "model.layers",
+                                         .last_norm = "model.norm",
+                                         .head = "lm_head",
+                                         .attention_norm = "input_layernorm",
+                                         .feed_norm = "post_attention_layernorm",
+                                         .q = "self_attn.q_proj",
+                                         .k = "self_attn.k_proj",
+                                         .v = "self_attn.v_proj",
+                                         .o = "self_attn.o_proj",
+                                         .up = "mlp.c_fc",
+                                         .down = "mlp.c_proj",
+                                         .layer_norm = true,
+                                         .windows = DECODER_WINDOWS,
+                                         .activation = DECODER_GELU_TANH,
+                                         .bias_qkv = true,
+                                         .bias_o = true,
+                                         .bias_feed = true,
+                                         .kv_heads = 2,
+                                         .epsilon = 1e-5,
+                                         .spelling = { .gelu_whole = true },
+                                         .tied = true,
+                                         .keys = { .epsilon = "norm_epsilon",
+                                                   .dropout_embedding = "embedding_dropout",
+                                                   .dropout_residual = "residual_dropout",
+                                                   .biases = "use_bias" } },
+                                       { FALCON_NAMES, .attention_norm = "input_layernorm",
+                                         .packing = DECODER_PACKED, .order = DECODER_PARALLEL,
+                                         .kv_heads = 1 },
+                                       { FALCON_NAMES, .attention_norm = "input_layernorm",
+                                         .packing = DECODER_BY_HEAD, .order = DECODER_PARALLEL },
+                                       { FALCON_NAMES, .attention_norm = "ln_attn", .feed_norm = "ln_mlp",
+                                         .packing = DECODER_BY_HEAD, .order = DECODER_PARALLEL_TWO_NORMS },
                                        { 0 } };
 
 const decoder_kind *decoder_kind_find(const char *type) {
     for (const decoder_kind *k = decoder_kinds; k->type; k++)
         if (strcmp(k->type, type) == 0) return k;
+    return NULL;
+}
+
+const decoder_kind *decoder_kind_of(const char *type, decoder_packing packing, decoder_order order) {
+    for (const decoder_kind *k = decoder_kinds; k->type; k++)
+        if (strcmp(k->type, type) == 0 && k->packing == packing && k->order == order) return k;
     return NULL;
 }

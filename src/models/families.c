@@ -61,10 +61,8 @@ static const char *language_class(const model_config *c) {
     }
 }
 
-/* transformers has no such class of OLMoE. */
 bool families_judges(const model_config *c) {
-    const char *name = language_class(c);
-    return *name && strcmp(name, "OlmoeForCausalLM") != 0;
+    return *language_class(c) && !(c->family == FAMILY_DECODER && c->decoder.kind->unjudged);
 }
 
 const char *families_class(const model_config *c, char out[FAMILIES_CLASS_BYTES]) {
@@ -145,7 +143,8 @@ int64_t families_vocabulary(const model_config *c) {
 const char *families_types(char names[FAMILIES_NAMES_BYTES]) {
     int n = snprintf(names, FAMILIES_NAMES_BYTES, "gpt2");
     for (const decoder_kind *k = decoder_kinds; k->type; k++)
-        n += snprintf(names + n, (size_t)(FAMILIES_NAMES_BYTES - n), ", %s", k->type);
+        if (decoder_kind_find(k->type) == k)
+            n += snprintf(names + n, (size_t)(FAMILIES_NAMES_BYTES - n), ", %s", k->type);
     for (const encoder_kind *k = encoder_kinds; k->type; k++)
         n += snprintf(names + n, (size_t)(FAMILIES_NAMES_BYTES - n), ", %s", k->type);
     for (int i = 0; t5_types[i]; i++)

@@ -59,6 +59,16 @@ typedef struct {
     int64_t outputs; /* classes; of a score 1; else not read */
 } model_head;
 
+/* How transformers writes what mathematics leaves open. Nothing here computes otherwise for it; estimates of
+ * its steps count it. */
+typedef struct {
+    bool gelu_whole;     /* the tanh form of GELU is one call; else it is written out, as "gelu_new" is */
+    bool wide_scales;    /* norms multiply by their scales before they go back to 16 bits */
+    bool narrow_softmax; /* of scores that are written out: in the type of the values */
+    bool repeats_keys;   /* keys and values that heads share are repeated before any kind of attention */
+    bool copies_values;  /* out of what packs them, and what attention makes */
+} model_spelling;
+
 typedef struct model model;
 struct model {
     const char *family; /* "gpt2" */
@@ -83,7 +93,8 @@ struct model {
     int32_t first_position; /* ... from this number on */
     bool reads_whole;       /* MODEL_ROWS: rows see all of their text; hidden states alone are told */
     const char *no_text;    /* why it can't continue a text, as a clause; NULL: it can */
-    const char *untrained;  /* why it can be planned and not computed, as a clause; NULL: it can */
+    model_spelling spelling;
+    const char *untrained; /* why it can be planned and not computed, as a clause; NULL: it can */
     void (*build)(const model *m, graph *g, const model_run *run, model_ports *ports);
     void (*initial)(const model *m, const char *parameter, const shape *s, model_initial *out);
     uint32_t (*fields)(const model *m, int64_t context, model_field out[MODEL_MAX_FIELDS]);

@@ -38,7 +38,7 @@ static const struct {
     { "endless.json", CONFIG("\"n_embd\": 1e400") },
     { "nan.json", CONFIG("\"attn_pdrop\": NaN") },
     { "null.json", CONFIG("\"vocab_size\": null") },
-    { "family.json", CONFIG("\"model_type\": \"falcon\"") },
+    { "family.json", CONFIG("\"model_type\": \"mamba2\"") },
     { "vocabulary.json", CONFIG("\"vocab_size\": 9007199254740993") },
     { "epsilon.json", CONFIG("\"layer_norm_epsilon\": 0") },
     { "missing.json", "{\"model_type\": \"gpt2\", \"n_head\": 2}" },
@@ -185,7 +185,7 @@ static const struct {
     { 2, "plan nan.json", "'attn_pdrop' is NaN" },
     { 2, "plan null.json", "'vocab_size' is null" },
     { 2, "plan vocabulary.json", "'vocab_size' is 9007199254740993" },
-    { 2, "plan family.json", "'model_type' is 'falcon', for which there is no builder" },
+    { 2, "plan family.json", "'model_type' is 'mamba2', for which there is no builder" },
     { 2, "plan epsilon.json", "layer_norm_epsilon is 0" },
     /* its weights */
     { 2, TRAIN "new --data text --config bad.yaml", "bad.yaml:" },

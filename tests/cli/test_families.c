@@ -78,7 +78,7 @@ static void another_theta_is_another_model(void **state) {
 static const struct {
     const char *type, *more, *said;
 } bad[] = {
-    { "falcon", "", "there is no builder" },
+    { "mamba2", "", "there is no builder" },
     { "lama", "", "the nearest is llama" },
     { "qwen3", ",\"head_dim\":0", "'head_dim'" },
     { "llama", ",\"eos_token_id\":[1,\"x\"]", "'eos_token_id'" },

@@ -23,8 +23,7 @@
 enum { BYTES = 1 << 15 };
 
 /* KEY, or FILE:KEY where other families read it. Outputs of a library, weights before the first step, what is
- * only used by other tasks or derived from others; and what is passed over with a note: routers' losses,
- * chances of dropping of models that plan only, attention to both sides. */
+ * used by other tasks or derived from others; what a note says of models that plan only, and of attention. */
 static const char *const unread[] = {
     "_name_or_path",
     "_sliding_window_pattern",
@@ -39,6 +38,12 @@ static const char *const unread[] = {
     "convnext.json:layer_scale_init_value",
     "dense_act_fn",
     "encoder_stride",
+    "falcon.json:attention_dropout",
+    "falcon.json:num_kv_heads",
+    "falcon_narrow.json:attention_dropout",
+    "falcon_narrow.json:multi_query",
+    "falcon_wide.json:attention_dropout",
+    "falcon_wide.json:multi_query",
     "gpt_neox.json:is_decoder",
     "t5.json:is_decoder",
     "t5_gated.json:is_decoder",
@@ -80,6 +85,9 @@ static const char *const unread[] = {
     "router_jitter_noise",
     "seq_classif_dropout",
     "sinusoidal_pos_embds",
+    "smollm3.json:layer_types",
+    "smollm3.json:no_rope_layer_interval",
+    "smollm3.json:use_sliding_window",
     "stage_names",
     "t5.json:pad_token_id",
     "t5_gated.json:pad_token_id",
@@ -128,16 +136,14 @@ static const char *const rare[] = {
     "{\"model_type\": \"convnext\", \"patch_size\": 2, \"depths\": [1, 1], \"hidden_sizes\": [8, 16], "
     "\"hidden_act\": \"gelu\", \"layer_norm_eps\": 0.5, \"image_size\": 32}",
     "{\"model_type\": \"gpt_neox\", \"num_hidden_layers\": 2, \"num_attention_heads\": 4, \"hidden_size\": "
-    "64, "
-    "\"intermediate_size\": 96, \"max_position_embeddings\": 64, \"vocab_size\": 61, \"rotary_pct\": 0.5, "
-    "\"rotary_emb_base\": 5000, \"eos_token_id\": [1, 2], \"bos_token_id\": 3}",
+    "64, \"intermediate_size\": 96, \"max_position_embeddings\": 64, \"vocab_size\": 61, "
+    "\"rotary_pct\": 0.5, \"rotary_emb_base\": 5000, \"eos_token_id\": [1, 2], \"bos_token_id\": 3}",
     "{\"model_type\": \"convnext\", \"layer_scale_init_value\": 0.0}",
     "{\"model_type\": \"bert\", \"num_hidden_layers\": 2, \"num_attention_heads\": 2, \"hidden_size\": 8, "
     "\"intermediate_size\": 24, \"max_position_embeddings\": 8, \"vocab_size\": 9, \"is_decoder\": false, "
     "\"add_cross_attention\": false, \"position_embedding_type\": \"absolute\"}",
     "{\"model_type\": \"t5\", \"num_layers\": 2, \"num_heads\": 2, \"d_kv\": 4, \"d_model\": 8, \"d_ff\": "
-    "16, "
-    "\"vocab_size\": 61, \"n_positions\": 32, \"scale_decoder_outputs\": true}",
+    "16, \"vocab_size\": 61, \"n_positions\": 32, \"scale_decoder_outputs\": true}",
 };
 
 static const char *const folder = SNUG_ROOT "/tests/golden";
@@ -225,6 +231,7 @@ static const char *range_of(const char *key, bool whole) {
         const char *key, *range;
     } others[] = {
         { "attention_factor", "a number from 1e-06 to 1e+06 " },
+        { "attention_multiplier", "a number from 1e-06 to 1e+06 " },
         { "attn_logit_softcapping", "a number from 0.001 to 1e+09 " },
         { "beta_fast", " to 1e+07 " },
         { "beta_slow", "a number from 1e-06 to 1e+06 " },
@@ -232,11 +239,13 @@ static const char *range_of(const char *key, bool whole) {
         { "clip_qkv", "a number from 1e-06 to 1e+09 " },
         { "decoder_start_token_id", "a whole number from 0 to 2147483647 " },
         { "eos_token_id", "a whole number from 0 to 2147483647 " },
+        { "embedding_multiplier", "a number from 1e-06 to 1e+06 " },
         { "factor", "a number from 1 to 1e+06 " },
         { "final_logit_softcapping", "a number from 0.001 to 1e+09 " },
         { "high_freq_factor", " to 1e+07 " },
         { "initializer_factor", "a number from 0 to 1000 " },
         { "initializer_range", "a number from 0 to 10 " },
+        { "logits_scaling", "a number from 1e-06 to 1e+06 " },
         { "low_freq_factor", "a number from 1e-06 to 1e+06 " },
         { "layer_scale_init_value", "a number from 0 to 1e+06 " },
         { "max_window_layers", "a whole number from 0 to 2147483647 " },
@@ -245,7 +254,10 @@ static const char *range_of(const char *key, bool whole) {
         { "mscale_all_dim", "a number from 0 to 1e+06 " },
         { "original_max_position_embeddings", "a number from 1 to 1e+12 " },
         { "pad_token_id", "a whole number from 0 to 2147483647 " },
+        { "no_rope_layers", "a whole number from 0 to 1 " },
+        { "num_ln_in_parallel_attn", "a whole number from 1 to 2 " },
         { "query_pre_attn_scalar", "a number from 1 to 1e+09 " },
+        { "residual_multiplier", "a number from 1e-06 to 1e+06 " },
         { "router_aux_loss_coef", "a number from 0 to 1e+06 " },
         { "rope_local_base_freq", "a number from 1 to 1e+12 " },
         { "rotary_emb_base", "a number from 1 to 1e+12 " },

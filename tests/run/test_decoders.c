@@ -16,9 +16,11 @@
 #include "io/scratch.h"
 #include "run/transformers.h"
 
-static const char *const families[] = { "llama",      "mistral",    "qwen2", "qwen3",       "phi",
-                                        "phi_normed", "phi3",       "gemma", "gemma3_text", "gpt_neox",
-                                        "gemma2",     "qwen3_yarn", NULL };
+static const char *const families[] = {
+    "llama",  "mistral",    "qwen2",       "qwen3",         "phi",        "phi_normed", "phi3",    "gemma",
+    "gemma2", "qwen3_yarn", "olmo2",       "gemma3_text",   "gpt_neox",   "granite",    "smollm3", "glm",
+    "glm4",   "falcon",     "falcon_wide", "falcon_narrow", "starcoder2", NULL
+};
 
 static void losses_are_those_of_transformers(void **state) {
     (void)state;

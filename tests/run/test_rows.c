@@ -20,10 +20,12 @@
 #include "oracle/reach.h"
 #include "run/transformers.h"
 
-static const char *const families[] = { "llama",      "mistral",     "qwen2",     "qwen3",    "phi",
-                                        "phi_normed", "phi3",        "gemma",     "gpt_neox", "gemma2",
-                                        "qwen3_yarn", "gemma3_text", "olmoe",     "mixtral",  "t5",
-                                        "t5_gated",   "t5_untied",   "qwen2_moe", NULL };
+static const char *const families[] = { "llama",      "mistral",     "qwen2",    "qwen3",     "phi",
+                                        "phi_normed", "phi3",        "gemma",    "gpt_neox",  "gemma2",
+                                        "qwen3_yarn", "gemma3_text", "olmoe",    "mixtral",   "t5",
+                                        "olmo2",      "granite",     "smollm3",  "glm4",      "falcon",
+                                        "starcoder2", "falcon_wide", "t5_gated", "t5_untied", "qwen2_moe",
+                                        NULL };
 
 enum { TEXTS = 3, LENGTH = 24, WORDS = 61, TEXT_BLOCKS = 2, CACHE = 17, MOST_THREADS = 3 };
 enum { SOURCES = TEXTS * LENGTH };

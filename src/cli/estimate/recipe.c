@@ -19,6 +19,8 @@ status estimate_recipe(const options *o, cli_streams *streams) {
         [STEP_RECIPE_SFT] = "sft",
         [STEP_RECIPE_PEFT] = "peft",
         [STEP_RECIPE_ACCELERATE] = "accelerate",
+        [STEP_RECIPE_DIFFUSERS] = "diffusers",
+        [STEP_RECIPE_TIMM] = "timm",
     };
     const char *loop = text_of(loops[o->estimate.recipe]), *recorder = text_of("record");
     const char *beside = o->json            ? "--json"

@@ -44,6 +44,11 @@ tape_value torch_bias(const torch_reading *r, const node *n);
 void torch_make_zeros(torch_reading *r, const node *n);
 tape_value torch_mask_of_bias(torch_reading *r, tape_value bias);
 
+/* How transformers writes the model; of other frameworks, and where no model is known, all is false. */
+static inline model_spelling torch_spelling(const torch_reading *r) {
+    return r->s->transformers && r->s->of ? r->s->of->spelling : (model_spelling){ 0 };
+}
+
 /* What a node's input is there, and that its first output is v. */
 tape_value torch_in(const torch_reading *r, const node *n, uint32_t i);
 void torch_set(const torch_reading *r, const node *n, tape_value v);

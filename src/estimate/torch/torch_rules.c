@@ -76,7 +76,7 @@ static void read_layernorm(torch_reading *r, const node *n) {
 }
 
 /* transformers writes it out: x.float(), pow(2).mean, rsqrt, x * rsqrt, back to its type, * weight. Gemma,
- * whose scales are stored around 1, goes back to its type at the very end. */
+ * whose scales are stored around 1, and OLMo 2 go back to its type at the very end. */
 static void read_rmsnorm(torch_reading *r, const node *n) {
     const rmsnorm_attributes *a = node_attributes(r->g, n);
     if (!r->s->transformers && !r->s->widens) {
@@ -94,6 +94,8 @@ static void read_rmsnorm(torch_reading *r, const node *n) {
     if (a->plus > 0) {
         tape_value scale = torch_sum(r, torch_to(r, gamma, 4), 0);
         set(r, n, torch_to(r, torch_multiply(r, normed, scale), width));
+    } else if (torch_spelling(r).wide_scales) {
+        set(r, n, torch_to(r, torch_multiply(r, gamma, normed), width));
     } else {
         set(r, n, torch_multiply(r, gamma, torch_to(r, normed, width)));
     }
@@ -171,11 +173,11 @@ static tape_value gelu_written_out(torch_reading *r, tape_value x) {
     return torch_multiply(r, half, one);
 }
 
-/* transformers writes the tanh form out. */
+/* transformers writes the tanh form out, unless the configuration names torch's. */
 static void read_gelu(torch_reading *r, const node *n) {
     const gelu_attributes *a = node_attributes(r->g, n);
     tape_value x = in(r, n, 0);
-    bool out = a->tanh && r->s->transformers;
+    bool out = a->tanh && r->s->transformers && !torch_spelling(r).gelu_whole;
     set(r, n, out ? gelu_written_out(r, x) : torch_function(r, "gelu", x));
 }
 
@@ -280,12 +282,13 @@ static attended read_operands(torch_reading *r, const node *n) {
     a.bias = torch_bias(r, n);
     a.distances = node_in(r->g, n, ATTENTION_BIAS) && torch_wants(r, a.bias);
     if (turned && !k) a.v = in(r, turner, 0);
-    a.joined = turned && (!k || turned->turned < turned->size);
+    a.joined = turned && (!k || turned->turned < turned->size || torch_spelling(r).copies_values);
     a.width = r->s->types == TORCH_F32 ? 4 : 2;
     bool encodes = r->kind == TORCH_FILLS || r->kind == TORCH_ANSWERS; /* BERT, T5 */
     bool narrow = !k || encodes;                                       /* and GPT-2 */
     bool widens = r->s->cuda && r->s->types == TORCH_AUTOCAST; /* softmax is on the list of f32 there alone */
-    a.softmax = turned || !narrow || widens ? 4 : a.width;
+    narrow = (narrow && !turned) || torch_spelling(r).narrow_softmax;
+    a.softmax = !narrow || widens ? 4 : a.width;
     a.drops_wide = encodes && widens;
     return a;
 }
@@ -313,8 +316,12 @@ static tape_value flash(torch_reading *r, const attended *a) {
     const attention_sizes *z = &a->z;
     int64_t rows = z->batch * z->heads * z->queries, all = rows * z->size;
     double width = r->s->types == TORCH_F32 ? 4 : 2;
-    bool shared = z->kv_heads < z->heads, repeats = shared && a->k && (r->s->repeats_heads || has_padding(r));
+    model_spelling spelling = torch_spelling(r);
+    bool shared = z->kv_heads < z->heads,
+         repeats = shared && a->k && (r->s->repeats_heads || has_padding(r) || spelling.repeats_keys);
     tape_value k = repeats ? laid_out(r, a->k, all) : a->k, v = repeats ? laid_out(r, a->v, all) : a->v;
+    if (spelling.copies_values && !repeats && v)
+        v = laid_out(r, v, z->batch * z->keys * z->kv_heads * z->size);
     tape_value q = torch_to(r, a->q, width);
     k = torch_to(r, k, width), v = torch_to(r, v, width);
     uint64_t grouped = shared && !repeats ? (uint64_t)((double)(2 * all) * width) : 0;

@@ -127,6 +127,10 @@ static const rotary_attributes all = { .heads = 3, .size = 8, .turned = 8 };
 static const rotary_attributes part = { .heads = 2, .size = 10, .turned = 4 };
 static const rotary_attributes many = { .heads = 12, .size = 64, .turned = 64 };
 static const rotary_attributes back = { .heads = 4, .size = 64, .turned = 64, .back = 1 };
+static const rotary_attributes beside = { .heads = 2, .size = 10, .turned = 4, .neighbours = 1 };
+static const rotary_attributes beside_back = {
+    .heads = 4, .size = 64, .turned = 64, .back = 1, .neighbours = 1
+};
 
 static const op_case cases[] = {
     { "all",
@@ -162,6 +166,21 @@ static const op_case cases[] = {
     { "halves",
       { { DTYPE_BF16, { { 2, 130, 384 }, 3 }, -1, 1 }, { DTYPE_F32, { { 130, 64 }, 2 }, -1, 1 } },
       &back,
+      0,
+      true },
+    { "neighbours",
+      { { DTYPE_F32, { { 3, 7, 33 }, 3 }, -1, 1 }, { DTYPE_F32, { { 7, 4 }, 2 }, -1, 1 } },
+      &beside,
+      0,
+      false },
+    { "neighbours, f16",
+      { { DTYPE_F16, { { 3, 7, 33 }, 3 }, -1, 1 }, { DTYPE_F32, { { 7, 4 }, 2 }, -1, 1 } },
+      &beside,
+      0,
+      true },
+    { "neighbours, back, many rows",
+      { { DTYPE_BF16, { { 2, 130, 384 }, 3 }, -1, 1 }, { DTYPE_F32, { { 130, 64 }, 2 }, -1, 1 } },
+      &beside_back,
       0,
       true },
     { 0 }

@@ -71,6 +71,7 @@ static void rotary_reference(const op_call *c) {
     const rotary_attributes *a = c->attributes;
     const op_arg *x = op_in(c, 0), *angles = op_in(c, 1); /* (B,T,W), (T,R) */
     int64_t width = x->shape.dim[2], half = a->turned / 2;
+    rotary_layout at_pair = rotary_layout_of(a);
     for (int64_t r = 0, rows = shape_rows(&x->shape); r < rows; r++)
         for (int64_t j = 0; j < width; j++) {
             int64_t i = j % a->size, at = r * width + j, turn = r % x->shape.dim[1] * a->turned;
@@ -78,32 +79,43 @@ static void rotary_reference(const op_call *c) {
                 reference_set(&c->out[0], at, reference_get(x, at));
                 continue;
             }
-            if (i >= half) continue; /* came with its partner */
-            double cosine = reference_get(angles, turn + i), sine = reference_get(angles, turn + half + i);
-            double left = reference_get(x, at), right = reference_get(x, at + half);
+            int64_t pair = i / at_pair.step, other = at + at_pair.apart;
+            if (pair >= half || i % at_pair.step) continue; /* came with its partner */
+            double cosine = reference_get(angles, turn + pair),
+                   sine = reference_get(angles, turn + half + pair);
+            double left = reference_get(x, at), right = reference_get(x, other);
             if (a->back) sine = -sine;
             reference_set(&c->out[0], at, left * cosine - right * sine);
-            reference_set(&c->out[0], at + half, right * cosine + left * sine);
+            reference_set(&c->out[0], other, right * cosine + left * sine);
         }
 }
 
-/* y may be x. */
-VECTOR_INLINE void turn(const void *x, const float *angles, float sign, int64_t half, void *y,
-                        const dtype type) {
-    const float *cosine = angles, *sine = angles + half;
+/* y may be x. The layout is a constant where that makes vectors. */
+VECTOR_INLINE void turn_pairs(const rotary_attributes *a, const void *x, const float *angles, void *y,
+                              const dtype type, const rotary_layout l) {
+    int64_t half = a->turned / 2;
+    const float *cosine = angles, *sine = angles + half, sign = a->back ? -1.0f : 1.0f;
 #pragma GCC ivdep
     for (int64_t i = 0; i < half; i++) {
-        float left = fast_get(x, i, type), right = fast_get(x, i + half, type), s = sign * sine[i];
-        fast_put(y, i, left * cosine[i] - right * s, type);
-        fast_put(y, i + half, right * cosine[i] + left * s, type);
+        int64_t at = i * l.step, other = at + l.apart;
+        float left = fast_get(x, at, type), right = fast_get(x, other, type), s = sign * sine[i];
+        fast_put(y, at, left * cosine[i] - right * s, type);
+        fast_put(y, other, right * cosine[i] + left * s, type);
     }
+}
+
+VECTOR_INLINE void turn(const rotary_attributes *a, const void *x, const float *angles, void *y,
+                        const dtype type) {
+    if (a->neighbours)
+        turn_pairs(a, x, angles, y, type, (rotary_layout){ 2, 1 });
+    else
+        turn_pairs(a, x, angles, y, type, (rotary_layout){ 1, a->turned / 2 });
 }
 
 VECTOR_INLINE void turn_rows(const op_call *c, int64_t first, int64_t last, const dtype type) {
     const rotary_attributes *a = c->attributes;
-    int64_t width = c->in[0].shape.dim[2], times = c->in[0].shape.dim[1], half = a->turned / 2;
+    int64_t width = c->in[0].shape.dim[2], times = c->in[0].shape.dim[1];
     int64_t item = type == DTYPE_F32 ? 4 : 2;
-    float sign = a->back ? -1.0f : 1.0f;
     for (int64_t r = first; r < last; r++) {
         const char *x = (const char *)c->in[0].data + r * width * item;
         const float *angles = (const float *)c->in[1].data + r % times * a->turned;
@@ -111,7 +123,7 @@ VECTOR_INLINE void turn_rows(const op_call *c, int64_t first, int64_t last, cons
         if (x != y && (a->turned < a->size || (int64_t)a->heads * a->size < width))
             memcpy(y, x, (size_t)(width * item));
         for (int64_t h = 0; h < a->heads * (int64_t)a->size; h += a->size)
-            turn(x + h * item, angles, sign, half, y + h * item, type);
+            turn(a, x + h * item, angles, y + h * item, type);
     }
 }
 
@@ -123,8 +135,7 @@ VECTOR_CLONES static void rotary_bf16(const op_call *c, int64_t first, int64_t l
 }
 VECTOR_CLONES static void turn_heads(const rotary_attributes *a, const float *angles, int64_t heads,
                                      float *x) {
-    for (int64_t h = 0; h < heads * a->size; h += a->size)
-        turn(x + h, angles, a->back ? -1.0f : 1.0f, a->turned / 2, x + h, DTYPE_F32);
+    for (int64_t h = 0; h < heads * a->size; h += a->size) turn(a, x + h, angles, x + h, DTYPE_F32);
 }
 
 _Static_assert((int)FAST_PART >= (int)ROTARY_MOST_TURNED, "room for what turns of a head");

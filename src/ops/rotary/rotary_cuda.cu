@@ -43,6 +43,7 @@ struct rotary_turn {
     __device__ __forceinline__ void operator()(int64_t i) const {
         cuda_cell row = cuda_split(i, groups * columns), at = cuda_split(row.column, columns);
         int64_t half = a.turned / 2, head = at.row * ROTARY_HEADS, last = head + ROTARY_HEADS;
+        int64_t step = a.neighbours ? 2 : 1, apart = a.neighbours ? 1 : half; /* rotary_layout */
         if (last > a.heads) last = a.heads;
         int64_t from = row.row * width + head * a.size, end = row.row * width + last * a.size;
         if (at.column >= half) {
@@ -52,10 +53,10 @@ struct rotary_turn {
         }
         int64_t angle = cuda_split(row.row, times).column * a.turned + at.column;
         float cosine = angles.get(angle), sine = (a.back ? -1.0f : 1.0f) * angles.get(angle + half);
-        for (from += at.column; from < end; from += a.size) {
-            float left = x.get(from), right = x.get(from + half);
+        for (from += at.column * step; from < end; from += a.size) {
+            float left = x.get(from), right = x.get(from + apart);
             y.set(from, left * cosine - right * sine);
-            y.set(from + half, right * cosine + left * sine);
+            y.set(from + apart, right * cosine + left * sine);
         }
     }
 };
