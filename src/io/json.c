@@ -153,7 +153,7 @@ static const char *shown(json_value v, char out[UTF8_QUOTE_BYTES]) {
 }
 
 status json_wrong(json_value v, const char *format, ...) {
-    char rest[512], where[PLACE_BYTES];
+    char rest[768], where[PLACE_BYTES];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(rest, sizeof rest, format, arguments);

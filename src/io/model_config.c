@@ -83,9 +83,9 @@ static status unknown_type(json_value root, const char *type) {
     json_value v;
     TRY(json_get(root, "model_type", &v));
     nearest_listed(type, families_types(names), near);
-    return json_wrong(v, "is '%.40s', for which there is no builder; there are %s%s%s" CONFIG_RECORDED, type,
-                      names, *near ? "; the nearest is " : "; the nearest of most decoders is llama", near,
-                      "hf", root.file);
+    return json_wrong(v, "is '%.40s', for which there is no builder; %s%s" CONFIG_RECORDED ". Builders: %s",
+                      type, *near ? "the nearest is " : "the nearest of most decoders is llama", near, "hf",
+                      root.file, names);
 }
 
 /* A configuration of the diffusers library names its class and has no model_type. */

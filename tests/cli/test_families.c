@@ -92,6 +92,11 @@ static const struct {
     { "mistral", ",\"sliding_window\":8,\"layer_types\":[\"full_attention\"]", "has 1 items for 2 layers" },
     { "mistral", ",\"sliding_window\":8,\"layer_types\":[\"full_attention\",\"chunked\"]", "is 'chunked'" },
     { "gpt_neox", "", "packs q, k and v of each head" },
+    { "falcon", ",\"alibi\":true", "'alibi' is true" },
+    { "falcon", ",\"parallel_attn\":false", "only halves side by side" },
+    { "falcon", ",\"new_decoder_architecture\":true,\"num_kv_heads\":3", "num_key_value_heads 3" },
+    { "smollm3", ",\"no_rope_layers\":[1]", "has 1 items for 2 layers" },
+    { "granite", ",\"logits_scaling\":0", "'logits_scaling' is 0" },
 };
 
 static void bad_configurations_get_a_sentence(void **state) {
