@@ -3,6 +3,8 @@
 #   bin/snug                                  the program; it needs no library of its own
 #   include/snug/snug.h                       the public interface
 #   lib/snug/snug-mpi.so                      what the program opens where several processes train
+#   bin/sbatch-snug                           sbatch that asks `snug admit` before
+#   lib/snug/slurm/job_submit_snug.so         the same for Slurm's controller, where Slurm's header was found
 #   lib/libsnug.so.0, libsnug.a               with the names of snug.h and no others
 #   lib/pkgconfig/snug.pc, lib/cmake/snug/    for pkg-config and find_package(snug)
 #   share/man/man1, shells' completion        written by the program from its table of options
@@ -48,6 +50,10 @@ add_custom_target(snug-pages ALL DEPENDS ${pages}/written)
 install(TARGETS snug-cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 if(TARGET snug-mpi)
   install(TARGETS snug-mpi LIBRARY DESTINATION lib/snug) # where the program looks for it: ../lib/snug
+endif()
+install(PROGRAMS plugins/slurm/sbatch-snug DESTINATION ${CMAKE_INSTALL_BINDIR})
+if(TARGET job_submit_snug)
+  install(TARGETS job_submit_snug LIBRARY DESTINATION lib/snug/slurm) # a directory for PluginDir
 endif()
 install(TARGETS snug-shared EXPORT snug LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES ${archive} DESTINATION ${CMAKE_INSTALL_LIBDIR})

@@ -99,6 +99,7 @@ status cli_estimate_changes(const options *o, const char *model, const uint64_t 
                             cli_changes *out);
 
 status cli_estimate(const options *o, cli_streams *streams);
+status cli_admit(const options *o, cli_streams *streams);
 status cli_status(const options *o, cli_streams *streams);
 status cli_devices(const options *o, cli_streams *streams);
 status cli_generate(const options *o, cli_streams *streams);

@@ -132,6 +132,24 @@ const cli_command cli_commands[] = {
                     { "snug estimate --fit qwen3 --gpu a100-40 --context 4096", "how large a model?" },
                     { "snug estimate 70B --gpu h100-80 --gpus 16 --shard fsdp --json | jq .fits",
                       "for programs" } } },
+    { .command = COMMAND_ADMIT,
+      .name = "admit",
+      .subject = "[JOB.sh]",
+      .run = cli_admit,
+      .brief = "will a Slurm job fit the GPUs that it asks for? 3 if it surely doesn't",
+      .about =
+          "Reads the job script JOB.sh without running any of it: what it asks Slurm for, which command of "
+          "it trains or serves, and what that says of model, batch, length, types, optimizer and "
+          "shares. Estimates as 'snug estimate' does, and says whether it fits the device, by how much, "
+          "and the cheapest change that would. Behind JOB.sh may stand options of sbatch and arguments of "
+          "the script; behind -- all is as on sbatch's own line. What can't be seen is said, and admitted: "
+          "only what does not fit by the lower end of the interval is refused. JOB.sh - is the standard "
+          "input.",
+      .examples = { { "snug admit job.sh", "will it fit?" },
+                    { "snug admit --cluster site.yaml job.sh --gres=gpu:a100:2",
+                      "with the site's own names of devices" },
+                    { "snug admit --policy warn -- --partition=gpu job.sh 3", "as on sbatch's line" },
+                    { "snug admit job.sh --json | jq .answer", "for programs" } } },
     { .command = COMMAND_EXPLAIN,
       .name = "explain-oom",
       .subject = "[FILE]",

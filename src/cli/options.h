@@ -29,7 +29,8 @@ typedef enum {
     COMMAND_EXPORT = 8192,
     COMMAND_TOKENIZE = 16384,
     COMMAND_SERVE = 32768,
-    COMMAND_SNAPSHOT = 65536
+    COMMAND_SNAPSHOT = 65536,
+    COMMAND_ADMIT = 131072
 } command;
 enum { COMMAND_EVERY = ~0 };
 
@@ -114,6 +115,19 @@ typedef struct {
     bool each, anonymous;
 } snapshot_words;
 
+enum { OPTIONS_LINE_MOST = 256 };
+/* Of admit. */
+typedef struct {
+    enum { POLICY_REFUSE, POLICY_WARN } policy;
+    bool script_only;
+    int64_t seconds; /* 0: no limit */
+    /* What stands behind the script, as on sbatch's line: its options, then the script's arguments. Behind
+     * "--" the script's name as well. */
+    const char *line[OPTIONS_LINE_MOST];
+    int line_count;
+    bool whole; /* the line has the script's name */
+} admit_words;
+
 /* What a command line says, at its defaults before. */
 typedef struct {
     const char *subject; /* MODEL or DIR */
@@ -156,6 +170,7 @@ typedef struct {
     estimate_options estimate;
     serve_words serve;
     snapshot_words snapshot;
+    admit_words admit;
     const char *for_model; /* explain-oom, snapshot: */
     const char *gpu;       /* that plans are for; NULL: --device says */
     enum { PIN_AUTO, PIN_OFF } pin_threads;
@@ -209,7 +224,7 @@ typedef struct {
     unsigned commands;
 } option;
 
-enum { OPTIONS_MOST = 176 + PASS_MAX };
+enum { OPTIONS_MOST = 184 + PASS_MAX };
 typedef struct {
     option rows[OPTIONS_MOST];
     uint32_t count;

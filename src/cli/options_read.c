@@ -227,13 +227,41 @@ static status read_word(reading *r, const char *word, const char **subject) {
     return STATUS_OK;
 }
 
+/* Of admit, behind the script: our own options stay ours, and all else is of sbatch's line. From "--" on
+ * nothing is ours. True: the word was taken. */
+static bool take_other_line(reading *r, const char *argument, bool begun, status *failed) {
+    admit_words *a = &r->out->admit;
+    bool ends = strcmp(argument, "--") == 0;
+    char name[OPTION_NAME_BYTES];
+    if (r->command != COMMAND_ADMIT || (!begun && !ends)) return false;
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(argument, "="), argument);
+    if (!ends && strncmp(name, "--", 2) == 0 && find(r, name + 2)) return false;
+    if (!ends && strcmp(argument, "-h") == 0) return false;
+    if (ends && !begun) a->whole = true;
+    int more = 1 + (ends ? r->count - r->next : 0);
+    if (a->line_count + more > OPTIONS_LINE_MOST) {
+        *failed = status_set(STATUS_INVALID, "%s takes at most %d words of sbatch's line",
+                             cli_command_name(r->command), OPTIONS_LINE_MOST);
+        return true;
+    }
+    if (!ends || begun) a->line[a->line_count++] = argument;
+    while (ends && r->next < r->count) a->line[a->line_count++] = r->arguments[r->next++];
+    return true;
+}
+
 static status read_line(reading *r) {
     bool words_only = false;
     const char *subject = NULL;
     r->layer = LAYER_LINE;
     r->next = 0;
+    r->out->admit.line_count = 0;
+    status result = STATUS_OK;
     while (r->next < r->count) {
         const char *argument = r->arguments[r->next++];
+        if (take_other_line(r, argument, subject != NULL, &result)) {
+            TRY(result);
+            continue;
+        }
         if (words_only || argument[0] != '-' || !argument[1]) {
             TRY(read_word(r, argument, &subject));
         } else if (strcmp(argument, "--") == 0) {

@@ -14,7 +14,8 @@ enum {
     SIZED = RUN | OUTSIDE,            /* what says how large a step is */
     PLANNED = RUN | COMMAND_ESTIMATE, /* what says how a step is planned, with FOR_SNUG */
     DOCUMENTS = COMMAND_TOKENIZE | COMMAND_TRAIN,
-    CONFIGURED = ALL | COMMAND_DEVICES | COMMAND_QUANTIZE | COMMAND_TOKENIZE | COMMAND_EXPORT | OUTSIDE
+    CONFIGURED =
+        ALL | COMMAND_DEVICES | COMMAND_QUANTIZE | COMMAND_TOKENIZE | COMMAND_EXPORT | OUTSIDE | COMMAND_ADMIT
 };
 #define FOR_SNUG "framework=snug" /* where there is a choice of frameworks */
 

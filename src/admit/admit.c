@@ -1,0 +1,247 @@
+#include "admit/admit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "admit/launch.h"
+#include "admit/shell.h"
+#include "base/memory.h"
+#include "io/file.h"
+
+enum { NESTED = 3 }; /* scripts within scripts */
+
+typedef struct {
+    admit_reading *out;
+    trainer_files files;
+    int depth;
+    status failed;
+} walk;
+
+static void unseen(admit_reading *r, const char *format, const char *what) {
+    char sentence[256];
+    snprintf(sentence, sizeof sentence, format, what);
+    for (char *c = sentence; *c; c++)
+        if ((unsigned char)*c < ' ') *c = '?';
+    if (r->unseen.length > 4096 || (r->unseen.data && strstr(r->unseen.data, sentence))) return;
+    text_add(&r->unseen, "%s\n", sentence);
+}
+
+/* ---- one command ---- */
+
+/* How many devices a run has: what launchers say, or one for a process that nobody launched. */
+static int64_t gpus_of(const resources *asks, const launch_found *f, const recipe *r) {
+    int64_t all = resources_all_gpus(asks), node = resources_node_gpus(asks),
+            nodes = f->nodes      ? f->nodes
+                    : asks->nodes ? asks->nodes
+                                  : 1;
+    if (r->processes) return r->processes; /* accelerate's are of all nodes; a server has its own */
+    if (f->processes) return f->processes * nodes;
+    if (f->all || f->launched) return node ? node * nodes : all;
+    return 1;
+}
+
+static bool is_server(const recipe *r) { return r->framework && strcmp(r->framework, "vllm") == 0; }
+
+static void read_inner(walk *w, shell *s, const char *all, size_t bytes, const shell_command *c) {
+    if (w->depth == NESTED) {
+        unseen(w->out, "scripts within scripts are read %s deep, and no further", "three");
+        return;
+    }
+    char *copy = memory_new(bytes + 1, 1); /* the words that it is of change as it is read */
+    if (!copy) {
+        w->failed = status_set(STATUS_FAILED, "no memory to read a script");
+        return;
+    }
+    memcpy(copy, all, bytes);
+    w->depth++;
+    status result = shell_read(s, copy, bytes, c->maybe);
+    if (result != STATUS_OK) w->failed = result;
+    w->depth--;
+    memory_free(copy);
+}
+
+/* Its arguments are its own; the script's are not known behind it, which is seldom asked. */
+static void read_line(walk *w, shell *s, const launch_found *f, const shell_command *c) {
+    char *line = memory_text(f->line);
+    if (line && f->words.count > 1)
+        shell_set_arguments(s, f->words.words + 1, f->words.count - 1); /* the first is $0 */
+    if (line) read_inner(w, s, line, strlen(line), c);
+    memory_free(line);
+}
+
+static void read_script_file(walk *w, shell *s, const launch_found *f, const shell_command *c, recipe *r) {
+    char path[4096], *data;
+    uint64_t bytes;
+    bool opens = trainer_path(f->script, &w->files, path, r);
+    if (!opens || io_read_file(path, SHELL_SCRIPT_BYTES, &data, &bytes) != STATUS_OK) {
+        unseen(w->out, "it starts %.80s, which was not read", f->script);
+        return;
+    }
+    shell_set_arguments(s, f->words.words, f->words.count);
+    read_inner(w, s, data, bytes, c);
+    memory_free(data);
+}
+
+static void keep_run(walk *w, const shell_command *c, const launch_found *f, recipe *r) {
+    admit_reading *out = w->out;
+    if (c->cut) recipe_unseen(r, "the command is longer than what is read");
+    if (c->maybe) recipe_unseen(r, "it runs only if something holds that is not known here");
+    if (out->run_count == ADMIT_MOST_RUNS) {
+        unseen(out, "more than %s commands train; the others were not looked at", "eight");
+        recipe_close(r);
+        return;
+    }
+    int64_t gpus = gpus_of(&out->asks, f, r);
+    out->gpus[out->run_count] = gpus;
+    if (r->shard > RECIPE_DDP && gpus <= 1)
+        recipe_unseen(r, "over how many devices weights are shared out is not known");
+    if (gpus > 1 && !is_server(r) && !f->launched && !r->processes)
+        recipe_unseen(r, "how its processes work together is not known");
+    out->runs[out->run_count++] = *r;
+}
+
+static bool take_builtin(walk *w, shell *s, const shell_command *c) {
+    const char *name = c->words[0].text;
+    if (strcmp(name, "cd") == 0 || strcmp(name, "pushd") == 0) {
+        const char *to = c->count > 1 ? c->words[1].text : "";
+        bool known = *to && !c->words[1].unsure && !c->maybe && strlen(to) < 2000;
+        char joined[4096];
+        if (!known || *to == '~')
+            w->files.may_open = false; /* relative names are somewhere else now */
+        else if (*to == '/' || !w->files.folder[0])
+            snprintf(w->files.folder, sizeof w->files.folder, "%s", to);
+        else if (snprintf(joined, sizeof joined, "%.2000s/%s", w->files.folder, to) > 0)
+            snprintf(w->files.folder, sizeof w->files.folder, "%s", joined);
+        return true;
+    }
+    if (strcmp(name, "set") == 0 && c->count > 1 && strcmp(c->words[1].text, "--") == 0) {
+        const char *words[SHELL_MOST_WORDS];
+        for (uint32_t i = 2; i < c->count; i++) words[i - 2] = c->words[i].text;
+        if (!c->maybe) shell_set_arguments(s, words, c->count - 2);
+        return true;
+    }
+    return strcmp(name, "shift") == 0;
+}
+
+/* Called by the shell for every command of the script. */
+static bool read_command(void *context, shell *s, const shell_command *c) {
+    walk *w = context;
+    const char *words[SHELL_MOST_WORDS];
+    bool unsure[SHELL_MOST_WORDS];
+    if (take_builtin(w, s, c)) return false;
+    for (uint32_t i = 0; i < c->count; i++) words[i] = c->words[i].text, unsure[i] = c->words[i].unsure;
+    launch_found f = { .words = { words, unsure, c->count } };
+    recipe r = { .program = NULL };
+    launch_take(&w->out->asks, &w->files, &f, &r);
+    if (f.line || f.script) {
+        if (f.line)
+            read_line(w, s, &f, c);
+        else
+            read_script_file(w, s, &f, c, &r);
+        recipe_close(&r);
+        return w->failed != STATUS_OK;
+    }
+    uint32_t skip = 0;
+    const trainer *t = f.words.count ? trainer_find(&f.words, &skip) : NULL;
+    if (f.words.count && f.words.unsure[0]) unseen(w->out, "a command is not known: %.80s", f.words.words[0]);
+    if (!t) {
+        if (r.unseen.length && f.launched) unseen(w->out, "%.80s is no program that is known here", words[0]);
+        recipe_close(&r);
+        return false;
+    }
+    snprintf(r.file, sizeof r.file, "%.100s", f.words.words[0]);
+    const trainer_words rest = { f.words.words + skip, f.words.unsure + skip, f.words.count - skip };
+    trainer_read(t, &rest, &w->files, &r);
+    bool trains = r.model[0] || skip == 2 || r.batch || r.rank || r.context;
+    if (trains)
+        keep_run(w, c, &f, &r);
+    else
+        recipe_close(&r);
+    return false;
+}
+
+/* ---- the job ---- */
+
+static void set_number(shell *s, const char *name, int64_t value) {
+    char digits[32];
+    snprintf(digits, sizeof digits, "%lld", (long long)value);
+    if (value) shell_set(s, name, digits, false);
+}
+
+/* What Slurm will say in the job's environment, as far as the job's own options say it. */
+static void set_environment(shell *s, const resources *asks) {
+    int64_t nodes = asks->nodes ? asks->nodes : 1, per_node = resources_node_gpus(asks);
+    int64_t tasks = asks->tasks ? asks->tasks : asks->tasks_per_node * nodes;
+    set_number(s, "SLURM_JOB_NUM_NODES", nodes);
+    set_number(s, "SLURM_NNODES", nodes);
+    set_number(s, "SLURM_NTASKS", tasks ? tasks : nodes);
+    set_number(s, "SLURM_NPROCS", tasks ? tasks : nodes);
+    set_number(s, "SLURM_NTASKS_PER_NODE", asks->tasks_per_node);
+    set_number(s, "SLURM_GPUS_ON_NODE", per_node);
+    set_number(s, "SLURM_GPUS_PER_NODE", asks->gpus_per_node);
+    set_number(s, "SLURM_GPUS", asks->gpus);
+}
+
+static bool is_script(const char *all, size_t bytes) {
+    size_t look = bytes < 4096 ? bytes : 4096;
+    return !memchr(all, 0, look) && bytes > 2 && memcmp(all, "#!", 2) == 0;
+}
+
+/* Another language than the shell's is none that is read. */
+static bool is_shells(const char *all, size_t bytes) {
+    char first[256] = "";
+    size_t n = bytes < sizeof first - 1 ? bytes : sizeof first - 1;
+    memcpy(first, all, n);
+    first[strcspn(first, "\n")] = 0;
+    return strstr(first, "sh") != NULL && !strstr(first, "csh");
+}
+
+static status read_all(const admit_job *job, walk *w, shell *s) {
+    admit_reading *out = w->out;
+    int script;
+    if (job->script) resources_read_script(job->script, job->bytes, &out->asks);
+    resources_read_line(job->line_count, job->line, &out->asks, &script);
+    if (out->asks.heterogeneous) unseen(out, "of a job of several parts only %s is read", "the first");
+    if (out->asks.several_types) unseen(out, "GPUs of %s are asked for", "several types");
+    if (out->asks.cut) unseen(out, "%s of what is asked for is not known", "something");
+    snprintf(w->files.folder, sizeof w->files.folder, "%s", out->asks.folder);
+    set_environment(s, &out->asks);
+    shell_set_arguments(s, job->arguments, job->argument_count);
+    if (out->asks.wrapped) return shell_read(s, out->asks.wrapped, strlen(out->asks.wrapped), false);
+    if (!job->script) return STATUS_OK;
+    if (job->bytes > SHELL_SCRIPT_BYTES)
+        return status_set(STATUS_INVALID, "the script has %zu bytes, and up to %d are read", job->bytes,
+                          SHELL_SCRIPT_BYTES);
+    if (!is_script(job->script, job->bytes))
+        return status_set(STATUS_INVALID, "this is no script: it does not begin with #!, as sbatch wants it");
+    if (!is_shells(job->script, job->bytes)) {
+        unseen(out, "the script is %s, and only shells' are read", "in another language");
+        return STATUS_OK;
+    }
+    return shell_read(s, job->script, job->bytes, false);
+}
+
+status admit_read(const admit_job *job, admit_reading *out) {
+    *out = (admit_reading){ .run_count = 0 };
+    shell *s = memory_new(1, sizeof *s);
+    walk *w = memory_new(1, sizeof *w);
+    status result = s && w ? STATUS_OK : status_set(STATUS_FAILED, "no memory to read a script");
+    if (result == STATUS_OK) {
+        *w = (walk){ .out = out, .files = { .may_open = job->may_open } };
+        s->each = read_command, s->context = w;
+        result = read_all(job, w, s);
+        if (result == STATUS_OK) result = w->failed;
+        if (s->cut)
+            unseen(out, "the script is longer or more tangled than what is read, so %s", "not all was seen");
+        shell_close(s);
+    }
+    memory_free(s);
+    memory_free(w);
+    return result;
+}
+
+void admit_close(admit_reading *r) {
+    for (uint32_t i = 0; i < r->run_count; i++) recipe_close(&r->runs[i]);
+    text_close(&r->unseen);
+    r->run_count = 0;
+}

@@ -1,0 +1,232 @@
+#include "admit/launch.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* What a launcher is called, and which of its options take no value. */
+typedef struct {
+    const char *names, *flags; /* "torchrun,python -m torch.distributed.run"; "standalone,no-python" */
+} launcher;
+
+static void take(launch_found *f, uint32_t words) {
+    if (words > f->words.count) words = f->words.count;
+    f->words.words += words, f->words.unsure += words, f->words.count -= words;
+}
+
+static const char *word(const launch_found *f, uint32_t i) {
+    return i < f->words.count ? f->words.words[i] : "";
+}
+
+static const char *plain(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static bool listed(const char *list, const char *name) {
+    size_t length = strlen(name);
+    for (const char *at = list; at && *at; at = strchr(at, ',')) {
+        at += *at == ',';
+        size_t n = strcspn(at, ",");
+        if (n == length && memcmp(at, name, n) == 0) return true;
+    }
+    return false;
+}
+
+/* ---- options of launchers ---- */
+
+typedef struct {
+    char name[64];
+    const char *value; /* "": a flag, or none */
+} launch_option;
+
+/* The option at the front, with underscores for hyphens, and what stands behind it is taken. */
+static bool next_option(launch_found *f, const char *flags, launch_option *o) {
+    const char *w = word(f, 0);
+    if (w[0] != '-' || !w[1]) return false;
+    w += 1 + (w[1] == '-');
+    const char *equals = strchr(w, '=');
+    snprintf(o->name, sizeof o->name, "%.*s", equals ? (int)(equals - w < 63 ? equals - w : 63) : 63, w);
+    for (char *c = o->name; *c; c++) *c = *c == '-' ? '_' : *c;
+    o->value = equals ? equals + 1 : "";
+    take(f, 1);
+    if (!equals && !listed(flags, o->name) && f->words.count) {
+        o->value = word(f, 0);
+        take(f, 1);
+    }
+    return true;
+}
+
+static void count_processes(const char *value, launch_found *f) {
+    f->processes = recipe_count(value);
+    f->all |= strcmp(value, "gpu") == 0 || strcmp(value, "auto") == 0 || strchr(value, '?') != NULL;
+}
+
+static void take_torchrun(launch_found *f) {
+    launch_option o;
+    f->launched = true;
+    while (next_option(f, "standalone,no_python,m,module,use_env,rdzv", &o)) {
+        if (strcmp(o.name, "nproc_per_node") == 0) count_processes(o.value, f);
+        if (strcmp(o.name, "nnodes") == 0) f->nodes = recipe_count(o.value);
+    }
+}
+
+static void take_deepspeed(launch_found *f) {
+    launch_option o;
+    f->launched = f->all = true;
+    while (
+        next_option(f, "no_python,module,no_local_rank,force_multi,no_ssh_check,enable_each_rank_log", &o)) {
+        if (strcmp(o.name, "num_gpus") == 0) count_processes(o.value, f);
+        if (strcmp(o.name, "num_nodes") == 0) f->nodes = recipe_count(o.value);
+    }
+}
+
+static void take_accelerate(launch_found *f, const trainer_files *files, recipe *r) {
+    static const char flags[] = "multi_gpu,use_deepspeed,use_fsdp,use_megatron_lm,cpu,tpu,use_xpu,m,module,"
+                                "no_python,debug,quiet,q,ipex,mps,same_network";
+    launch_option o;
+    bool said = false;
+    f->launched = true;
+    while (next_option(f, flags, &o)) {
+        if (strcmp(o.name, "config_file") == 0) trainer_read_accelerate(o.value, files, r), said = true;
+        if (strcmp(o.name, "num_processes") == 0)
+            r->processes = recipe_count(o.value), f->all = !r->processes;
+        if (strcmp(o.name, "mixed_precision") == 0 && strcmp(o.value, "no") != 0) r->types = RECIPE_AUTOCAST;
+        if (strcmp(o.name, "multi_gpu") == 0) said = true;
+        if (strcmp(o.name, "use_fsdp") == 0 || strcmp(o.name, "use_deepspeed") == 0)
+            recipe_unseen(r, "how accelerate shares weights is not read from its line (--%s)", o.name);
+        if (strcmp(o.name, "use_megatron_lm") == 0 || strcmp(o.name, "cpu") == 0)
+            recipe_unseen(r, "accelerate's --%s has no rule", o.name);
+    }
+    if (!said) recipe_unseen(r, "accelerate reads a configuration of the user's own");
+}
+
+static void take_mpirun(launch_found *f) {
+    launch_option o;
+    static const char flags[] =
+        "allow_run_as_root,oversubscribe,report_bindings,tag_output,v,q,bind_to_core,nooversubscribe";
+    f->launched = true;
+    while (next_option(f, flags, &o)) {
+        bool two = strcmp(o.name, "mca") == 0 || strcmp(o.name, "gmca") == 0;
+        if (two) take(f, 1);
+        if (listed("n,np,c", o.name)) count_processes(o.value, f);
+    }
+}
+
+static void take_srun(launch_found *f, const resources *asks) {
+    resources step = *asks;
+    int program;
+    resources_read_line((int)f->words.count, f->words.words, &step, &program);
+    take(f, (uint32_t)program);
+    int64_t nodes = step.nodes ? step.nodes : 1;
+    int64_t tasks = step.tasks ? step.tasks : step.tasks_per_node * nodes;
+    if (tasks > nodes) f->processes = (tasks + nodes - 1) / nodes, f->launched = true;
+}
+
+/* Interpreters and wrappers whose options are of no interest. */
+static bool take_wrapper(launch_found *f, const char *name) {
+    static const launcher wrappers[] = {
+        { "exec,command,nohup,time,eval,builtin,sudo", "" },
+        { "nice,numactl,taskset,stdbuf,chrt,ionice,setsid,ddp", "localalloc,l,a" },
+        { "uv,poetry,pixi,pipenv,hatch,rye,conda,mamba,micromamba",
+          "no_capture_output,live_stream,frozen,no_sync,locked" },
+        { "singularity,apptainer",
+          "nv,rocm,cleanenv,e,c,contain,containall,writable_tmpfs,no_home,fakeroot" },
+    };
+    launch_option o;
+    size_t which = 0, kinds = sizeof wrappers / sizeof *wrappers;
+    while (which < kinds && !listed(wrappers[which].names, name)) which++;
+    if (which == kinds) return false;
+    take(f, 1);
+    if (which >= 2 && (strcmp(word(f, 0), "run") == 0 || strcmp(word(f, 0), "exec") == 0)) take(f, 1);
+    while (which && next_option(f, wrappers[which].flags, &o)) {}
+    if (which == 3 || strcmp(name, "taskset") == 0) take(f, 1); /* the image; the processors */
+    return true;
+}
+
+static bool take_environment(launch_found *f, const char *name) {
+    launch_option o;
+    if (strcmp(name, "timeout") == 0) {
+        take(f, 1);
+        while (next_option(f, "foreground,preserve_status,v,verbose", &o)) {}
+        take(f, 1);
+        return true;
+    }
+    if (strcmp(name, "env") != 0) return false;
+    take(f, 1);
+    while (next_option(f, "i,0", &o)) {}
+    while (strchr(word(f, 0), '=')) take(f, 1);
+    return true;
+}
+
+/* python -u -m MODULE: the module's name stands then in the place of the program's. */
+static bool take_python(launch_found *f, const char *name, recipe *r) {
+    if (strncmp(name, "python", 6) != 0 || name[6 + strspn(name + 6, "0123456789.")]) return false;
+    take(f, 1);
+    while (word(f, 0)[0] == '-' && word(f, 0)[1]) {
+        const char *o = word(f, 0);
+        bool valued = strcmp(o, "-X") == 0 || strcmp(o, "-W") == 0;
+        if (strcmp(o, "-m") == 0) {
+            take(f, 1);
+            return true;
+        }
+        if (strcmp(o, "-c") == 0) {
+            recipe_unseen(r, "a program stands in the line of python -c, and is not read");
+            f->words.count = 0;
+            return true;
+        }
+        take(f, valued ? 2 : 1);
+    }
+    return true;
+}
+
+/* bash -c 'LINE' ARGUMENTS, bash FILE ARGUMENTS. */
+static bool take_shell(launch_found *f, const char *name) {
+    if (!listed("bash,sh,dash,zsh,ksh", name)) return false;
+    take(f, 1);
+    while (word(f, 0)[0] == '-' && word(f, 0)[1]) {
+        const char *o = word(f, 0);
+        bool line = o[1] != '-' && strchr(o, 'c');
+        take(f, 1);
+        if (!line) continue;
+        f->line = word(f, 0);
+        take(f, 1);
+        return true;
+    }
+    if (f->words.count) f->script = word(f, 0);
+    take(f, 1);
+    return true;
+}
+
+/* One launcher; false: it is none. */
+static bool take_one(const resources *asks, const trainer_files *files, launch_found *f, recipe *r) {
+    const char *name = plain(word(f, 0));
+    if (take_wrapper(f, name) || take_environment(f, name) || take_python(f, name, r)) return true;
+    if (take_shell(f, name)) return true;
+    bool known = true;
+    if (strcmp(name, "srun") == 0) {
+        take(f, 1);
+        take_srun(f, asks);
+    } else if (listed("torchrun,torch.distributed.run,torch.distributed.launch", name)) {
+        take(f, 1);
+        take_torchrun(f);
+    } else if (listed("deepspeed,deepspeed.launcher.runner", name)) {
+        take(f, 1);
+        take_deepspeed(f);
+    } else if (strcmp(name, "accelerate") == 0 && strcmp(word(f, 1), "launch") == 0) {
+        take(f, 2);
+        take_accelerate(f, files, r);
+    } else if (listed("accelerate.commands.launch,accelerate.launch", name)) {
+        take(f, 1);
+        take_accelerate(f, files, r);
+    } else if (listed("mpirun,mpiexec,mpiexec.hydra,orterun", name)) {
+        take(f, 1);
+        take_mpirun(f);
+    } else {
+        known = false;
+    }
+    return known;
+}
+
+void launch_take(const resources *asks, const trainer_files *files, launch_found *f, recipe *r) {
+    while (f->words.count && !f->line && !f->script && take_one(asks, files, f, r)) {}
+}

@@ -1,0 +1,68 @@
+/* The commands of a shell script, as far as they can be known without running any of it.
+ *
+ * Quotes, continued lines, comments, here-documents, variables and arrays that the script sets, arguments
+ * ($1, $@) and sums of whole numbers are resolved. What only a shell can know (the output of a command, a
+ * variable of the environment, the value that a branch has set) is unsure: such a word keeps what is known
+ * of it, with '?' in the place of the rest. Nothing is executed and no file is opened.
+ *
+ * The script may be hostile: words, variables and the work of expanding them have limits, and a script that
+ * meets one is `cut`. Nothing recurses. */
+#pragma once
+
+#include "base/status.h"
+#include "base/text.h"
+
+enum {
+    SHELL_SCRIPT_BYTES = 4 << 20, /* what Slurm takes by default */
+    SHELL_MOST_WORDS = 512,
+    SHELL_COMMAND_BYTES = 1 << 16, /* of all words of one command */
+    SHELL_VALUE_BYTES = 1 << 14,
+    SHELL_MOST_VARIABLES = 256,
+    SHELL_WORK_BYTES = 1 << 26 /* of all that is expanded in one script */
+};
+
+typedef struct {
+    char *text;
+    bool unsure; /* something of it is not known */
+    bool quoted; /* so it is no keyword */
+} shell_word;
+
+typedef struct {
+    shell_word words[SHELL_MOST_WORDS];
+    uint32_t count;
+    bool maybe; /* it runs only if something holds: a branch, a loop, a function, behind && or || */
+    bool fed;   /* its standard input is written in the script */
+    bool cut;   /* it has more than is kept */
+} shell_command;
+
+/* Of a variable, of arguments together ("a\x1f""b" are two words), or of one argument. */
+typedef struct {
+    char *name, *value;
+    bool unsure;
+} shell_variable;
+
+typedef struct shell shell;
+
+/* A command that is no assignment and no keyword. True: no more is read ("exit"). Words are the shell's own
+ * and change with the next command. */
+typedef bool shell_each(void *context, shell *s, const shell_command *c);
+
+struct shell {
+    shell_each *each;
+    void *context;
+    shell_variable variables[SHELL_MOST_VARIABLES];
+    uint32_t count;
+    uint64_t work;
+    bool cut; /* a limit was met: something of the script was not looked at */
+};
+
+/* Puts in `value` for a variable; of one set by a branch (`maybe`) what it is stays unsure. */
+void shell_set(shell *s, const char *name, const char *value, bool unsure);
+const shell_variable *shell_find(const shell *s, const char *name); /* NULL: it is not set in the script */
+/* $1 and those behind it, $@, $* and $#. */
+void shell_set_arguments(shell *s, const char *const *arguments, uint32_t count);
+
+/* Walks over the text; `maybe`: all of it runs only if something holds. Variables stay set. STATUS_FAILED: no
+ * memory. */
+status shell_read(shell *s, const char *all, size_t bytes, bool maybe);
+void shell_close(shell *s);

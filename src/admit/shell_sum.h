@@ -1,0 +1,8 @@
+/* Sums of whole numbers in a shell's script: $((...)). */
+#pragma once
+
+#include "admit/shell.h"
+
+/* + - * / % and brackets over numbers and variables whose values are known. False: it holds something else,
+ * or no 64 bits hold the result. */
+bool shell_sum(const shell *s, const char *written, int64_t *value);

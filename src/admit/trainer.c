@@ -1,0 +1,758 @@
+#define _GNU_SOURCE /* strcasestr */
+#include "admit/trainer.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "admit/names.h"
+#include "admit/settings.h"
+
+/* What an option means; those that say a number or a word go to the member at `offset`. */
+typedef enum {
+    MODEL,
+    COUNT,  /* an int64_t */
+    WORD,   /* text of `room` bytes */
+    YES,    /* a bool */
+    LENGTH, /* tokens, of samples at most */
+    CHECKPOINT,
+    MIXED,     /* bf16, fp16: autocast */
+    HALF,      /* the same where weights are 16 bits too */
+    TYPE,      /* by name: bfloat16, float32, auto */
+    PRECISION, /* Lightning's words */
+    PACKED,
+    FOUR_BITS,
+    ADAPTER, /* lora, qlora */
+    SHARDS,  /* transformers' --fsdp */
+    DEEPSPEED,
+    CONFIG,    /* a file of the same options */
+    COMPONENT, /* torchtune's name of a model */
+    PASS,      /* an option of `estimate` with the same meaning; `ours` is its name */
+    PASS_YES,
+    LLMC_MODEL,
+    LLMC_LEVEL,
+    HIDES, /* changes bytes by no rule that is here; unless it says no */
+    NEW    /* weights are made anew */
+} meaning;
+
+typedef struct {
+    const char *name;
+    meaning means;
+    size_t offset, room;
+    const char *ours;
+} row;
+
+#define AT(member) .offset = offsetof(recipe, member)
+#define TEXT_AT(member) .means = WORD, .offset = offsetof(recipe, member), .room = sizeof((recipe *)0)->member
+
+struct trainer {
+    const char *const *names; /* of programs: "vllm", "run_clm.py" */
+    const char *first;        /* the word that must follow: "serve"; NULL: any */
+    const char *title, *framework;
+    const row *rows;
+    bool one_hyphen;  /* options are written -b 4 */
+    bool assignments; /* key=value */
+    bool own;         /* somebody's own program may be called so */
+    bool fixed, checkpoints, decides_checkpoints, half, takes_words;
+    int64_t batch; /* what it takes where nothing is said; 0: it must be said */
+};
+
+/* ---- names of options ---- */
+
+static const row of_transformers[] = {
+    { "model_name_or_path", MODEL, 0, 0, NULL },
+    { "model_name", MODEL, 0, 0, NULL },
+    { "model", MODEL, 0, 0, NULL },
+    { "model_id", MODEL, 0, 0, NULL },
+    { "base_model", MODEL, 0, 0, NULL },
+    { "config_name", NEW, 0, 0, NULL },
+    { "model_type", HIDES, 0, 0, NULL },
+    { "config_overrides", HIDES, 0, 0, NULL },
+    { "per_device_train_batch_size", COUNT, AT(batch) },
+    { "per_gpu_train_batch_size", COUNT, AT(batch) },
+    { "train_batch_size", COUNT, AT(batch) },
+    { "micro_batch_size", COUNT, AT(batch) },
+    { "batch_size", COUNT, AT(batch) },
+    { "gradient_accumulation_steps", COUNT, AT(accumulate) },
+    { "block_size", LENGTH, 0, 0, NULL },
+    { "max_seq_length", LENGTH, 0, 0, NULL },
+    { "max_length", LENGTH, 0, 0, NULL },
+    { "max_seq_len", LENGTH, 0, 0, NULL },
+    { "model_max_length", LENGTH, 0, 0, NULL },
+    { "max_source_length", LENGTH, 0, 0, NULL },
+    { "cutoff_len", LENGTH, 0, 0, NULL },
+    { "gradient_checkpointing", CHECKPOINT, 0, 0, NULL },
+    { "bf16", MIXED, 0, 0, NULL },
+    { "fp16", MIXED, 0, 0, NULL },
+    { "torch_dtype", TYPE, 0, 0, NULL },
+    { "dtype", TYPE, 0, 0, NULL },
+    { "optim", TEXT_AT(optimizer) },
+    { "attn_implementation", TEXT_AT(attention) },
+    { "use_liger_kernel", YES, AT(fused_loss) },
+    { "torch_compile", YES, AT(compiled) },
+    { "packing", PACKED, 0, 0, NULL },
+    { "pad_to_max_length", PACKED, 0, 0, NULL },
+    { "use_peft", YES, AT(adapters) },
+    { "use_lora", YES, AT(adapters) },
+    { "lora_r", COUNT, AT(rank) },
+    { "lora_target_modules", TEXT_AT(targets) },
+    { "load_in_4bit", FOUR_BITS, 0, 0, NULL },
+    { "fsdp", SHARDS, 0, 0, NULL },
+    { "deepspeed", DEEPSPEED, 0, 0, NULL },
+    { "config", CONFIG, 0, 0, NULL },
+    { "load_in_8bit", HIDES, 0, 0, NULL },
+    { "fsdp_config", HIDES, 0, 0, NULL },
+    { "auto_find_batch_size", HIDES, 0, 0, NULL },
+    { "optim_args", HIDES, 0, 0, NULL },
+    { "optim_target_modules", HIDES, 0, 0, NULL },
+    { "use_unsloth", HIDES, 0, 0, NULL },
+    { "use_cpu", HIDES, 0, 0, NULL },
+    { "no_cuda", HIDES, 0, 0, NULL },
+    { "modules_to_save", HIDES, 0, 0, NULL },
+    { "lora_modules_to_save", HIDES, 0, 0, NULL },
+    { "use_dora", HIDES, 0, 0, NULL },
+    { "freeze_layers", HIDES, 0, 0, NULL },
+
+    { NULL },
+};
+
+static const row of_axolotl[] = {
+    { "base_model", MODEL, 0, 0, NULL },
+    { "micro_batch_size", COUNT, AT(batch) },
+    { "gradient_accumulation_steps", COUNT, AT(accumulate) },
+    { "sequence_len", LENGTH, 0, 0, NULL },
+    { "sample_packing", PACKED, 0, 0, NULL },
+    { "adapter", ADAPTER, 0, 0, NULL },
+    { "lora_r", COUNT, AT(rank) },
+    { "lora_target_modules", TEXT_AT(targets) },
+    { "lora_target_linear", YES, AT(all_products) },
+    { "load_in_4bit", FOUR_BITS, 0, 0, NULL },
+    { "load_in_8bit", HIDES, 0, 0, NULL },
+    { "optimizer", TEXT_AT(optimizer) },
+    { "bf16", HALF, 0, 0, NULL },
+    { "fp16", MIXED, 0, 0, NULL },
+    { "gradient_checkpointing", CHECKPOINT, 0, 0, NULL },
+    { "torch_compile", YES, AT(compiled) },
+    { "liger_fused_linear_cross_entropy", YES, AT(fused_loss) },
+    { "deepspeed", DEEPSPEED, 0, 0, NULL },
+    { "fsdp", HIDES, 0, 0, NULL },
+    { "unfrozen_parameters", HIDES, 0, 0, NULL },
+    { "lora_modules_to_save", HIDES, 0, 0, NULL },
+    { "plugins", HIDES, 0, 0, NULL },
+    { "peft_use_dora", HIDES, 0, 0, NULL },
+    { "relora_steps", HIDES, 0, 0, NULL },
+    { "sequence_parallel_degree", HIDES, 0, 0, NULL },
+    { "context_parallel_size", HIDES, 0, 0, NULL },
+    { "layer_offloading", HIDES, 0, 0, NULL },
+    { NULL },
+};
+
+static const row of_torchtune[] = {
+    { "model._component_", COMPONENT, 0, 0, NULL },
+    { "model.lora_rank", COUNT, AT(rank) },
+    { "model.lora_attn_modules", TEXT_AT(targets) },
+    { "batch_size", COUNT, AT(batch) },
+    { "gradient_accumulation_steps", COUNT, AT(accumulate) },
+    { "tokenizer.max_seq_len", LENGTH, 0, 0, NULL },
+    { "dataset.packed", PACKED, 0, 0, NULL },
+    { "dtype", HALF, 0, 0, NULL },
+    { "enable_activation_checkpointing", CHECKPOINT, 0, 0, NULL },
+    { "enable_activation_offloading", HIDES, 0, 0, NULL },
+    { "optimizer._component_", TEXT_AT(optimizer) },
+    { "optimizer_in_bwd", HIDES, 0, 0, NULL },
+    { "compile", YES, AT(compiled) },
+    { "fsdp_cpu_offload", HIDES, 0, 0, NULL },
+    { "tensor_parallel_dim", HIDES, 0, 0, NULL },
+    { NULL },
+};
+
+static const row of_nanogpt[] = {
+    { "init_from", MODEL, 0, 0, NULL },
+    { "n_layer", COUNT, AT(layers) },
+    { "n_head", COUNT, AT(heads) },
+    { "n_embd", COUNT, AT(width) },
+    { "batch_size", COUNT, AT(batch) },
+    { "block_size", LENGTH, 0, 0, NULL },
+    { "dtype", TYPE, 0, 0, NULL },
+    { "compile", YES, AT(compiled) },
+    { "dropout", PASS, 0, 0, "dropout" },
+    { "gradient_accumulation_steps", COUNT, AT(accumulate) },
+    { NULL },
+};
+
+static const row of_llmc[] = {
+    { "b", COUNT, AT(batch) },       { "t", LENGTH, 0, 0, NULL }, { "e", LLMC_MODEL, 0, 0, NULL },
+    { "r", LLMC_LEVEL, 0, 0, NULL }, { "z", HIDES, 0, 0, NULL },  { NULL },
+};
+
+static const row of_vllm[] = {
+    { "model", MODEL, 0, 0, NULL },
+    { "tensor_parallel_size", COUNT, AT(processes) },
+    { "tp", COUNT, AT(processes) },
+    { "max_model_len", PASS, 0, 0, "context" },
+    { "gpu_memory_utilization", PASS, 0, 0, "gpu-memory-utilization" },
+    { "quantization", PASS, 0, 0, "quantization" },
+    { "q", PASS, 0, 0, "quantization" },
+    { "kv_cache_dtype", PASS, 0, 0, "kv-cache-dtype" },
+    { "max_num_batched_tokens", PASS, 0, 0, "max-num-batched-tokens" },
+    { "max_num_seqs", PASS, 0, 0, "max-num-seqs" },
+    { "enforce_eager", PASS_YES, 0, 0, "enforce-eager" },
+    { "dtype", TYPE, 0, 0, NULL },
+    { "pipeline_parallel_size", HIDES, 0, 0, NULL },
+    { "data_parallel_size", HIDES, 0, 0, NULL },
+    { "cpu_offload_gb", HIDES, 0, 0, NULL },
+    { "enable_lora", HIDES, 0, 0, NULL },
+    { "speculative_config", HIDES, 0, 0, NULL },
+    { "hf_overrides", HIDES, 0, 0, NULL },
+    { "load_format", HIDES, 0, 0, NULL },
+    { "enable_expert_parallel", HIDES, 0, 0, NULL },
+    { NULL },
+};
+
+static const row of_litgpt[] = {
+    { "train.micro_batch_size", COUNT, AT(batch) },
+    { "train.max_seq_length", LENGTH, 0, 0, NULL },
+    { "precision", PRECISION, 0, 0, NULL },
+    { "lora_r", COUNT, AT(rank) },
+    { "devices", COUNT, AT(processes) },
+    { "quantize", FOUR_BITS, 0, 0, NULL },
+    { "config", HIDES, 0, 0, NULL },
+    { "optimizer", HIDES, 0, 0, NULL },
+    { NULL },
+};
+
+static const row of_snug[] = { { "ranks", COUNT, AT(processes) }, { NULL } };
+
+/* ---- programs ---- */
+
+static const char *const clm[] = { "run_clm.py", "run_clm_no_trainer.py", "run_mlm.py",
+                                   "run_mlm_no_trainer.py", NULL };
+static const char *const other_examples[] = { "run_glue.py",
+                                              "run_qa.py",
+                                              "run_classification.py",
+                                              "run_seq2seq_qa.py",
+                                              "run_summarization.py",
+                                              "run_translation.py",
+                                              "run_swag.py",
+                                              "run_image_classification.py",
+                                              NULL };
+static const char *const trl[] = { "trl", NULL };
+static const char *const sft[] = { "sft.py", "run_sft.py", NULL };
+static const char *const tune[] = { "tune", NULL };
+static const char *const axolotl[] = { "axolotl", NULL };
+static const char *const axolotl_module[] = { "axolotl.cli.train", NULL };
+static const char *const llmc[] = { "train_gpt2cu", NULL };
+static const char *const llmc_f32[] = { "train_gpt2fp32cu", NULL };
+static const char *const vllm[] = { "vllm", NULL };
+static const char *const vllm_module[] = { "vllm.entrypoints.openai.api_server", NULL };
+static const char *const litgpt[] = { "litgpt", NULL };
+static const char *const snug[] = { "snug", NULL };
+static const char *const nobody[] = { NULL };
+
+static const trainer trainers[] = {
+    { .names = clm,
+      .title = "transformers' example for language models",
+      .framework = "hf",
+      .rows = of_transformers,
+      .fixed = true,
+      .decides_checkpoints = true,
+      .batch = 8 },
+    { .names = other_examples,
+      .title = "transformers' example",
+      .framework = "hf",
+      .rows = of_transformers,
+      .decides_checkpoints = true,
+      .batch = 8 },
+    { .names = trl,
+      .first = "sft",
+      .title = "TRL's supervised fine-tuning",
+      .framework = "hf",
+      .rows = of_transformers,
+      .checkpoints = true,
+      .batch = 8 },
+    { .names = sft,
+      .title = "TRL's supervised fine-tuning",
+      .framework = "hf",
+      .rows = of_transformers,
+      .checkpoints = true,
+      .batch = 8 },
+    { .names = tune,
+      .first = "run",
+      .title = "torchtune",
+      .framework = "pytorch",
+      .rows = of_torchtune,
+      .assignments = true,
+      .decides_checkpoints = true,
+      .takes_words = true },
+    { .names = axolotl,
+      .first = "train",
+      .title = "axolotl",
+      .framework = "hf",
+      .rows = of_axolotl,
+      .decides_checkpoints = true,
+      .takes_words = true },
+    { .names = axolotl_module,
+      .title = "axolotl",
+      .framework = "hf",
+      .rows = of_axolotl,
+      .decides_checkpoints = true,
+      .takes_words = true },
+    { .names = llmc,
+      .title = "llm.c",
+      .framework = "llm.c",
+      .rows = of_llmc,
+      .one_hyphen = true,
+      .fixed = true,
+      .half = true,
+      .decides_checkpoints = true,
+      .batch = 4 },
+    { .names = llmc_f32,
+      .title = "llm.c",
+      .framework = "llm.c",
+      .rows = of_llmc,
+      .one_hyphen = true,
+      .fixed = true,
+      .decides_checkpoints = true,
+      .batch = 4 },
+    { .names = vllm,
+      .first = "serve",
+      .title = "vLLM",
+      .framework = "vllm",
+      .rows = of_vllm,
+      .takes_words = true },
+    { .names = vllm_module, .title = "vLLM", .framework = "vllm", .rows = of_vllm },
+    { .names = litgpt,
+      .first = "finetune_lora",
+      .title = "litgpt",
+      .framework = "litgpt",
+      .rows = of_litgpt,
+      .takes_words = true },
+    { .names = litgpt,
+      .first = "finetune_full",
+      .title = "litgpt",
+      .framework = "litgpt",
+      .rows = of_litgpt,
+      .takes_words = true },
+    { .names = snug,
+      .first = "train",
+      .title = "snug",
+      .framework = "snug",
+      .rows = of_snug,
+      .takes_words = true },
+};
+enum { TRAINERS = sizeof trainers / sizeof *trainers };
+
+/* Somebody's own program: taken by its options for a run of transformers' Trainer, or for nanoGPT's train.py.
+ */
+static const trainer own = { .names = nobody,
+                             .title = "a program of somebody's own, taken for one with transformers' Trainer",
+                             .framework = "hf",
+                             .rows = of_transformers,
+                             .own = true };
+static const trainer nanogpt = { .names = nobody,
+                                 .title = "a program of somebody's own, taken for nanoGPT",
+                                 .framework = "pytorch",
+                                 .rows = of_nanogpt,
+                                 .takes_words = true,
+                                 .own = true,
+                                 .fixed = true,
+                                 .decides_checkpoints = true,
+                                 .batch = 12 };
+
+static const char *last_part(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static bool begins(const char *word, const char *with) { return strncmp(word, with, strlen(with)) == 0; }
+
+static bool is_nanogpt(const trainer_words *w) {
+    for (uint32_t i = 1; i < w->count; i++)
+        if (begins(w->words[i], "--n_layer=") || begins(w->words[i], "--block_size=") ||
+            (w->words[i][0] != '-' && text_ends_with(w->words[i], ".py")))
+            return true;
+    return false;
+}
+
+const trainer *trainer_find(const trainer_words *w, uint32_t *skip) {
+    const char *name = w->count ? last_part(w->words[0]) : "";
+    for (size_t i = 0; i < TRAINERS; i++)
+        for (const char *const *n = trainers[i].names; *n; n++) {
+            const char *first = trainers[i].first;
+            if (strcmp(name, *n) != 0) continue;
+            if (first && (w->count < 2 || strcmp(w->words[1], first) != 0)) continue;
+            *skip = first ? 2 : 1;
+            return &trainers[i];
+        }
+    *skip = 1;
+    if (!text_ends_with(name, ".py")) return NULL;
+    return is_nanogpt(w) ? &nanogpt : &own;
+}
+
+/* ---- files ---- */
+
+bool trainer_path(const char *name, const trainer_files *files, char out[4096], recipe *r) {
+    int n = *name == '/' || !files->folder[0] ? snprintf(out, 4096, "%s", name)
+                                              : snprintf(out, 4096, "%s/%s", files->folder, name);
+    if (files->may_open && n < 4096 && !strchr(name, '?')) return true;
+    recipe_unseen(r, "%s was not read", name);
+    return false;
+}
+
+typedef struct {
+    const trainer *t;
+    const trainer_files *files;
+    recipe *r;
+    int depth; /* of files that name files */
+} reading;
+
+static void apply(const reading *x, const char *name, const char *value, bool unsure);
+
+static void apply_setting(void *context, const char *key, const char *value) {
+    apply(context, key, value, false);
+}
+
+static void read_file(const reading *x, const char *name) {
+    char path[4096];
+    reading inner = *x;
+    if (x->depth == 2) {
+        recipe_unseen(x->r, "%s was not read", name);
+        return;
+    }
+    inner.depth++;
+    if (trainer_path(name, x->files, path, x->r) && settings_read(path, apply_setting, &inner) != STATUS_OK)
+        recipe_unseen(x->r, "%s could not be read", name);
+}
+
+static void take_deepspeed(void *context, const char *key, const char *value) {
+    static const recipe_shard stages[] = { RECIPE_DDP, RECIPE_ZERO1, RECIPE_ZERO2, RECIPE_ZERO3 };
+    recipe *r = context;
+    const char *last = strrchr(key, '.');
+    last = last ? last + 1 : key;
+    bool stage = strcmp(key, "zero_optimization.stage") == 0 || strcmp(last, "zero_stage") == 0;
+    if (stage && value[0] >= '0' && value[0] <= '3' && !value[1]) r->shard = stages[value[0] - '0'];
+    bool away = begins(last, "off"
+                             "load_") ||
+                strstr(key, "off"
+                            "load_") != NULL;
+    if (away && strcmp(value, "none") != 0 && strcmp(value, "false") != 0 && !strstr(key, "pin_memory"))
+        recipe_unseen(r, "something is kept with the host (%s)", key);
+    bool enabled = strcmp(last, "enabled") == 0 && recipe_yes(value);
+    if (enabled && (begins(key, "bf16") || begins(key, "fp16"))) r->types = RECIPE_AUTOCAST;
+}
+
+void trainer_read_deepspeed(const char *name, const trainer_files *files, recipe *r) {
+    char path[4096];
+    if (!trainer_path(name, files, path, r)) return;
+    r->shard = RECIPE_DDP;
+    if (settings_read(path, take_deepspeed, r) != STATUS_OK) recipe_unseen(r, "%s could not be read", name);
+}
+
+static void take_accelerate(void *context, const char *key, const char *value) {
+    recipe *r = context;
+    const char *last = strrchr(key, '.');
+    last = last ? last + 1 : key;
+    if (strcmp(key, "distributed_type") == 0 && strcmp(value, "FSDP") == 0) r->shard = RECIPE_FSDP;
+    if (strcmp(key, "mixed_precision") == 0 && strcmp(value, "no") != 0) r->types = RECIPE_AUTOCAST;
+    if (strcmp(key, "num_processes") == 0) r->processes = recipe_count(value);
+    bool whole = strcmp(value, "FULL_SHARD") == 0 || strcmp(value, "1") == 0;
+    if (strcmp(last, "fsdp_sharding_strategy") == 0 && !whole)
+        recipe_unseen(r, "fsdp_sharding_strategy %s has no rule", value);
+    if (strcmp(last, "fsdp_activation_checkpointing") == 0 && recipe_yes(value)) r->checkpointing = true;
+    if (strcmp(last, "fsdp_"
+                     "off"
+                     "load_params") == 0 &&
+        recipe_yes(value))
+        recipe_unseen(r, "weights are kept with the host");
+    if (strcmp(last, "deepspeed_config_file") == 0) recipe_unseen(r, "%s was not read", value);
+    if (begins(key, "deepspeed_config.")) take_deepspeed(r, key, value);
+    if (begins(key, "parallelism_config") || begins(key, "megatron")) recipe_unseen(r, "%s has no rule", key);
+}
+
+void trainer_read_accelerate(const char *name, const trainer_files *files, recipe *r) {
+    char path[4096];
+    if (trainer_path(name, files, path, r) && settings_read(path, take_accelerate, r) != STATUS_OK)
+        recipe_unseen(r, "%s could not be read", name);
+}
+
+/* ---- meanings ---- */
+
+static void copy(recipe *r, const char *name, const char *value, char *out, size_t room) {
+    if (strlen(value) < room)
+        snprintf(out, room, "%s", value);
+    else
+        recipe_unseen(r, "the value of %s is too long to be read", name);
+}
+
+static void take_model(const reading *x, const char *name, const char *value) {
+    static const char *const coded[] = { "bnb",  "4bit", "8bit", "gptq", "awq",
+                                         "gguf", "int4", "int8", "fp8",  "mxfp" };
+    recipe *r = x->r;
+    if (x->t->rows == of_nanogpt && strcmp(value, "scratch") == 0) return;
+    if (x->t->rows == of_nanogpt && !begins(value, "gpt2")) {
+        recipe_unseen(r, "it goes on from a checkpoint (init_from=%s)", value);
+        return;
+    }
+    copy(r, name, value, r->model, sizeof r->model);
+    for (size_t i = 0; i < sizeof coded / sizeof *coded; i++)
+        if (strcasestr(value, coded[i])) recipe_unseen(r, "%s may have weights of fewer bits than 16", value);
+}
+
+static void take_type(const reading *x, const char *value) {
+    recipe *r = x->r;
+    bool vllm_words = x->t->rows == of_vllm, half = strstr(value, "16") != NULL || strcmp(value, "half") == 0;
+    if (vllm_words) {
+        if (strstr(value, "32")) recipe_pass(r, "dtype", "float32");
+    } else if (x->t->rows == of_nanogpt) {
+        r->types = half ? RECIPE_AUTOCAST : RECIPE_F32;
+        r->f32_weights = true;
+    } else if (half) {
+        r->half_weights = true;
+    } else if (strstr(value, "32")) {
+        r->f32_weights = true;
+    }
+}
+
+static void take_precision(recipe *r, const char *value) {
+    if (strstr(value, "true"))
+        *(strstr(value, "16") ? &r->half_weights : &r->f32_weights) = true;
+    else if (strstr(value, "mixed"))
+        r->types = RECIPE_AUTOCAST, r->f32_weights = true;
+    else
+        r->f32_weights = true;
+}
+
+/* "full_shard auto_wrap" */
+static void take_shards(recipe *r, const char *value) {
+    if (strstr(value, "off"
+                      "load"))
+        recipe_unseen(r, "weights are kept with the host (--fsdp %s)", value);
+    if (strstr(value, "full_shard") && !strstr(value, "hybrid"))
+        r->shard = RECIPE_FSDP;
+    else if (*value)
+        recipe_unseen(r, "--fsdp %s has no rule", value);
+}
+
+/* "torchtune.models.llama3_1.qlora_llama3_1_8b": llama-3.1-8b. */
+static void take_component(recipe *r, const char *value) {
+    char out[RECIPE_WORD_BYTES] = "";
+    const char *at = strrchr(value, '.');
+    at = at ? at + 1 : value;
+    if (begins(at, "qlora_")) r->adapters = true, r->base_bits = 4, at += 6;
+    if (begins(at, "lora_")) r->adapters = true, at += 5;
+    size_t n = 0;
+    bool llama = begins(at, "llama");
+    for (; *at && n + 2 < sizeof out; at++) {
+        bool digit = at[0] >= '0' && at[0] <= '9', before = n && out[n - 1] >= '0' && out[n - 1] <= '9';
+        bool point = at[0] == '_' && before && at[1] >= '0' && at[1] <= '9' && at[2] == '_';
+        if (llama && digit && n == 5) out[n++] = '-';
+        out[n++] = at[0] != '_' ? at[0] : point ? '.' : '-';
+    }
+    snprintf(r->model, sizeof r->model, "%s", out);
+}
+
+static void take_llmc_model(recipe *r, const char *value) {
+    static const struct {
+        const char *said, *name;
+    } models[] = { { "d12", "gpt2" },        { "d24", "gpt2-medium" }, { "d36", "gpt2-large" },
+                   { "d48", "gpt2-xl" },     { "124M", "gpt2" },       { "355M", "gpt2-medium" },
+                   { "774M", "gpt2-large" }, { "1558M", "gpt2-xl" } };
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++)
+        if (strcmp(value, models[i].said) == 0 || (value[0] != 'd' && strstr(value, models[i].said)))
+            snprintf(r->model, sizeof r->model, "%s", models[i].name);
+}
+
+static void take_adapter(recipe *r, const char *value) {
+    r->adapters = *value != 0;
+    if (strcmp(value, "qlora") == 0) r->base_bits = 4;
+    if (*value && strcmp(value, "lora") != 0 && strcmp(value, "qlora") != 0)
+        recipe_unseen(r, "adapter %s has no rule", value);
+}
+
+/* Half of the meanings: those of one tool, or of files. */
+static void apply_special(const reading *x, const row *o, const char *name, const char *value) {
+    recipe *r = x->r;
+    switch (o->means) {
+    case SHARDS: take_shards(r, value); break;
+    case DEEPSPEED: trainer_read_deepspeed(value, x->files, r); break;
+    case CONFIG: read_file(x, value); break;
+    case COMPONENT: take_component(r, value); break;
+    case PASS: recipe_pass(r, o->ours, value); break;
+    case PASS_YES:
+        if (recipe_yes(value)) recipe_pass(r, o->ours, "");
+        break;
+    case LLMC_MODEL: take_llmc_model(r, value); break;
+    case LLMC_LEVEL: r->checkpointing = strcmp(value, "2") == 0; break;
+    case PRECISION: take_precision(r, value); break;
+    case ADAPTER: take_adapter(r, value); break;
+    case FOUR_BITS:
+        if (strncmp(value, "bnb.nf4", 7) == 0 || recipe_yes(value))
+            r->base_bits = 4;
+        else if (*value == 'b')
+            recipe_unseen(r, "%s %s has no rule", name, value);
+        break;
+    default: break;
+    }
+}
+
+static void apply_row(const reading *x, const row *o, const char *name, const char *value) {
+    recipe *r = x->r;
+    char *at = (char *)r + o->offset;
+    bool off = strcasecmp(value, "false") == 0 || strcmp(value, "0") == 0 || strcasecmp(value, "no") == 0 ||
+               strcasecmp(value, "none") == 0 || strcasecmp(value, "null") == 0;
+    switch (o->means) {
+    case MODEL: take_model(x, name, value); break;
+    case NEW:
+        take_model(x, name, value);
+        r->f32_weights = true;
+        break;
+    case COUNT:
+        *(int64_t *)(void *)at = recipe_count(value);
+        if (!recipe_count(value) && !off) recipe_unseen(r, "%s is '%.40s'", name, value);
+        break;
+    case LENGTH: r->context = recipe_count(value); break;
+    case WORD: copy(r, name, off ? "" : value, at, o->room); break;
+    case YES: *(bool *)at = recipe_yes(value); break;
+    case CHECKPOINT: r->checkpointing = !off, r->checkpointing_said = true; break;
+    case MIXED:
+        if (!off) r->types = RECIPE_AUTOCAST;
+        break;
+    case HALF:
+        if (strstr(value, "32") || off)
+            r->f32_weights = true;
+        else
+            r->half_weights = true;
+        break;
+    case TYPE: take_type(x, value); break;
+    case PACKED: r->fixed = !off; break;
+    case HIDES:
+        if (!off && *value) recipe_unseen(r, "%s %.80s has no rule here", name, value);
+        if (!*value) recipe_unseen(r, "%s has no rule here", name);
+        break;
+    default: apply_special(x, o, name, value); break;
+    }
+}
+
+/* As tables have names: without hyphens before, with underscores between. */
+static void apply(const reading *x, const char *said, const char *value, bool unsure) {
+    char name[SETTINGS_KEY_BYTES];
+    size_t n = 0;
+    for (; said[n] && n + 1 < sizeof name; n++) name[n] = said[n] == '-' ? '_' : said[n];
+    name[n] = 0;
+    for (const row *o = x->t->rows; o->name; o++) {
+        if (strcmp(o->name, name) != 0) continue;
+        if (unsure)
+            recipe_unseen(x->r, "%s is not known: the script says %.80s", name, value);
+        else
+            apply_row(x, o, name, value);
+        return;
+    }
+    if (strcmp(x->t->framework, "snug") == 0) {
+        recipe_pass(x->r, said, value);
+    } else if (!names_plain(name, x->t->one_hyphen)) {
+        recipe_unseen(x->r, "what %s does to memory is not known here", name);
+    }
+}
+
+/* ---- words ---- */
+
+static bool is_name(const trainer *t, const char *word) {
+    if (word[0] != '-' || !word[1]) return false;
+    return word[1] == '-' || t->one_hyphen || !strchr("0123456789.", word[1]);
+}
+
+/* "--name value value", "--name=value", "--name": the place of the next one. */
+static uint32_t take_option(const reading *x, const trainer_words *w, uint32_t i) {
+    const char *word = w->words[i] + 1 + (w->words[i][1] == '-');
+    char name[SETTINGS_KEY_BYTES], value[SETTINGS_VALUE_BYTES] = "";
+    const char *equals = strchr(word, '=');
+    bool unsure = w->unsure[i];
+    snprintf(name, sizeof name, "%.*s", equals ? (int)(equals - word < 255 ? equals - word : 255) : 255,
+             word);
+    uint32_t next = i + 1;
+    if (equals) {
+        snprintf(value, sizeof value, "%s", equals + 1);
+    } else {
+        size_t used = 0;
+        for (; next < w->count && !is_name(x->t, w->words[next]); next++) {
+            int n = snprintf(value + used, sizeof value - used, "%s%s", used ? "," : "", w->words[next]);
+            used += (size_t)n < sizeof value - used ? (size_t)n : 0;
+            unsure |= w->unsure[next];
+        }
+    }
+    apply(x, name, value, unsure);
+    return next;
+}
+
+/* A word that is no option: vLLM's model, torchtune's recipe and key=value, axolotl's file, nanoGPT's. */
+static void take_word(const reading *x, const char *word, bool unsure) {
+    const char *equals = strchr(word, '=');
+    char key[SETTINGS_KEY_BYTES];
+    if (unsure) {
+        recipe_unseen(x->r, "%.80s is not known", word);
+    } else if (x->t->assignments && equals && equals - word < SETTINGS_KEY_BYTES) {
+        snprintf(key, sizeof key, "%.*s", (int)(equals - word), word);
+        apply(x, key, equals + 1, false);
+    } else if (text_ends_with(word, ".py") || text_ends_with(word, ".yaml") || text_ends_with(word, ".yml")) {
+        read_file(x, word);
+    } else if (!x->t->assignments && !x->r->model[0]) {
+        take_model(x, "model", word);
+    }
+}
+
+/* nanoGPT says sizes and no name. */
+static void name_by_sizes(recipe *r) {
+    static const struct {
+        int64_t layers, heads, width;
+        const char *name;
+    } sizes[] = { { 12, 12, 768, "gpt2" },
+                  { 24, 16, 1024, "gpt2-medium" },
+                  { 36, 20, 1280, "gpt2-large" },
+                  { 48, 25, 1600, "gpt2-xl" } };
+    if (!r->layers) r->layers = 12;
+    if (!r->heads) r->heads = 12;
+    if (!r->width) r->width = 768;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes && !r->model[0]; i++)
+        if (sizes[i].layers == r->layers && sizes[i].heads == r->heads && sizes[i].width == r->width)
+            snprintf(r->model, sizeof r->model, "%s", sizes[i].name);
+}
+
+static void finish(const trainer *t, recipe *r) {
+    if (t->rows == of_nanogpt) name_by_sizes(r);
+    if (t->rows == of_nanogpt && !r->passed_count) recipe_pass(r, "dropout", "0");
+    if (t->rows == of_nanogpt && r->types == RECIPE_TYPES_UNSAID)
+        r->types = RECIPE_AUTOCAST, r->f32_weights = true;
+    if (r->rank && t->rows != of_transformers) r->adapters = true;
+    if (r->adapters && !r->rank) r->rank = t->rows == of_transformers ? 16 : 8;
+    if (r->adapters && (!r->targets[0] || strcmp(r->targets, "all-linear") == 0)) {
+        if (!r->targets[0] && !r->all_products)
+            recipe_unseen(r, "which products adapters stand beside is the program's own choice");
+        r->targets[0] = 0;
+    }
+    if (r->base_bits == 4 && !r->adapters) recipe_unseen(r, "weights of 4 bits are trained without adapters");
+    const char *component = strrchr(r->optimizer, '.'); /* torch.optim.AdamW */
+    if (component) memmove(r->optimizer, component + 1, strlen(component));
+    for (char *c = r->optimizer; *c; c++) *c = (char)(*c >= 'A' && *c <= 'Z' ? *c - 'A' + 'a' : *c);
+    if (r->types == RECIPE_TYPES_UNSAID && strcmp(t->framework, "hf") == 0) r->types = RECIPE_F32;
+    if (t->own) recipe_unseen(r, "what %s does itself is not known", r->file);
+}
+
+void trainer_read(const trainer *t, const trainer_words *w, const trainer_files *files, recipe *out) {
+    const reading x = { t, files, out, 0 };
+    out->program = t->title, out->framework = t->framework;
+    out->batch = t->batch, out->fixed = t->fixed;
+    out->checkpointing = t->checkpoints, out->checkpointing_said = t->decides_checkpoints;
+    out->half_weights = t->half;
+    if (strcmp(t->framework, "llm.c") == 0 && !t->half) out->f32_weights = true, out->types = RECIPE_F32;
+    if (strcmp(t->framework, "llm.c") == 0 || t->rows == of_nanogpt) out->context = 1024;
+    if (t->rows == of_nanogpt) out->accumulate = 40, out->compiled = true;
+    for (uint32_t i = 0; i < w->count;) {
+        if (is_name(t, w->words[i])) {
+            i = take_option(&x, w, i);
+            continue;
+        }
+        if (t->takes_words) take_word(&x, w->words[i], w->unsure[i]);
+        i++;
+    }
+    finish(t, out);
+}

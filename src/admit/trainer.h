@@ -1,0 +1,36 @@
+/* Programs that train or serve, and what their options say: one row a program in trainer.c, with a table of
+ * the names of its options. A name that no table has is a hole in what is known, and is said so, unless it is
+ * of those that have nothing to do with memory. */
+#pragma once
+
+#include "admit/recipe.h"
+
+/* Files that a command names: NULL: none may be opened. */
+typedef struct {
+    bool may_open;
+    char folder[4096]; /* where relative names begin; "": here */
+} trainer_files;
+
+/* What follows the program's own name. Words are in order; those that are unsure have '?' in them. */
+typedef struct {
+    const char *const *words;
+    const bool *unsure;
+    uint32_t count;
+} trainer_words;
+
+/* Which program it is, by the last part of its name and the first words behind it; NULL: none that is known.
+ * `*skip`: how many words that was. `*script`: the name says little, and somebody's own program may be called
+ * so: what it does beside its options is not known. */
+typedef struct trainer trainer;
+const trainer *trainer_find(const trainer_words *w, uint32_t *skip);
+
+/* Reads the options into a recipe of its own beginning: `processes`, sharding and types that the launcher
+ * says are kept. */
+void trainer_read(const trainer *t, const trainer_words *w, const trainer_files *files, recipe *out);
+
+/* The file of a launcher: DeepSpeed's JSON or accelerate's YAML. */
+void trainer_read_deepspeed(const char *path, const trainer_files *files, recipe *out);
+void trainer_read_accelerate(const char *path, const trainer_files *files, recipe *out);
+
+/* A path as it is opened. False: it may not be, or it is too long; the recipe has a sentence then. */
+bool trainer_path(const char *name, const trainer_files *files, char out[4096], recipe *r);
