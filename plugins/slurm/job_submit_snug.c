@@ -47,7 +47,7 @@ enum {
     SAID_BYTES = 4096,
     SCRIPT_BYTES = 4 << 20,
     DEFAULT_SECONDS = 2,
-    MOST_SECONDS = 30,
+    MOST_SECONDS = 8, /* sbatch itself waits for ten: MessageTimeout */
     EXIT_NO_FIT = 3
 };
 

@@ -152,7 +152,7 @@ static bool read_command(void *context, shell *s, const shell_command *c) {
     snprintf(r.file, sizeof r.file, "%.100s", f.words.words[0]);
     const trainer_words rest = { f.words.words + skip, f.words.unsure + skip, f.words.count - skip };
     trainer_read(t, &rest, &w->files, &r);
-    bool trains = r.model[0] || skip == 2 || r.batch || r.rank || r.context;
+    bool trains = !trainer_is_own(t) || r.model[0] || r.batch || r.rank || r.context;
     if (trains)
         keep_run(w, c, &f, &r);
     else

@@ -105,12 +105,13 @@ static void add_training(const recipe *r, int64_t gpus, bool least, recipe_optio
     }
 }
 
-bool recipe_estimate(const recipe *r, int64_t gpus, bool least, recipe_options *out) {
+bool recipe_estimate(const recipe *r, int64_t gpus, recipe_reading as, recipe_options *out) {
     *out = (recipe_options){ .count = 0 };
     if (!text_reserve(&out->room, 1 << 14)) return false;
     text_add(&out->room, "%s", "");
     add_pair(out, "--framework", r->framework);
-    if (!serves(r) && strcmp(r->framework, "snug") != 0) add_training(r, gpus, least, out);
+    if (!serves(r) && strcmp(r->framework, "snug") != 0) add_training(r, gpus, as != RECIPE_LIKELY, out);
+    if (as == RECIPE_LEAST_OLDER && strcmp(r->framework, "hf") == 0) add_pair(out, "--libraries", "2023");
     for (uint32_t i = 0; i < r->passed_count; i++) add(out, r->passed[i]);
     if (strcmp(r->framework, "vllm") == 0 && gpus > 1) add_number(out, "--gpus", gpus);
     return !out->room.failed;

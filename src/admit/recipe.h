@@ -25,6 +25,7 @@ typedef struct {
     int64_t rank, base_bits, processes, labels;
     recipe_types types;
     recipe_shard shard;
+    bool judges;                  /* its model ends in classes of texts, not in a vocabulary */
     bool half_weights;            /* weights are loaded in 16 bits, whatever products run in */
     bool f32_weights;             /* said so, or made anew */
     bool fixed;                   /* every sample has `context` tokens: they are packed or cut so */
@@ -49,6 +50,11 @@ bool recipe_yes(const char *value);
 /* A whole number of at least 1; 0: it is none. */
 int64_t recipe_count(const char *value);
 
+/* How a recipe is read where it leaves things open. The least that it can mean: samples that may be shorter,
+ * weights that may be loaded in 16 bits; with the libraries of today, or with those of 2023, which did with
+ * less in places (experts in 4 bits). */
+typedef enum { RECIPE_LIKELY, RECIPE_LEAST, RECIPE_LEAST_OLDER } recipe_reading;
+
 enum { RECIPE_OPTIONS = 96 };
 typedef struct {
     char *words[RECIPE_OPTIONS];
@@ -56,8 +62,6 @@ typedef struct {
     text room;
 } recipe_options;
 
-/* The options of `snug estimate` for `gpus` devices. `least`: of the least that this recipe can mean where it
- * leaves things open: samples that may be shorter, weights that may be loaded in 16 bits. False: no memory.
- * End with recipe_options_close. */
-bool recipe_estimate(const recipe *r, int64_t gpus, bool least, recipe_options *out);
+/* The options of `snug estimate` for `gpus` devices. False: no memory. End with recipe_options_close. */
+bool recipe_estimate(const recipe *r, int64_t gpus, recipe_reading as, recipe_options *out);
 void recipe_options_close(recipe_options *o);

@@ -53,7 +53,7 @@ struct trainer {
     bool one_hyphen;  /* options are written -b 4 */
     bool assignments; /* key=value */
     bool own;         /* somebody's own program may be called so */
-    bool fixed, checkpoints, decides_checkpoints, half, takes_words;
+    bool fixed, checkpoints, decides_checkpoints, half, takes_words, judges;
     int64_t batch; /* what it takes where nothing is said; 0: it must be said */
 };
 
@@ -161,6 +161,9 @@ static const row of_torchtune[] = {
     { "optimizer._component_", TEXT_AT(optimizer) },
     { "optimizer_in_bwd", HIDES, 0, 0, NULL },
     { "compile", YES, AT(compiled) },
+    { "config", CONFIG, 0, 0, NULL },
+    { "nproc_per_node", COUNT, AT(processes) },
+    { "nnodes", HIDES, 0, 0, NULL },
     { "fsdp_cpu_offload", HIDES, 0, 0, NULL },
     { "tensor_parallel_dim", HIDES, 0, 0, NULL },
     { NULL },
@@ -227,15 +230,10 @@ static const row of_snug[] = { { "ranks", COUNT, AT(processes) }, { NULL } };
 
 static const char *const clm[] = { "run_clm.py", "run_clm_no_trainer.py", "run_mlm.py",
                                    "run_mlm_no_trainer.py", NULL };
-static const char *const other_examples[] = { "run_glue.py",
-                                              "run_qa.py",
-                                              "run_classification.py",
-                                              "run_seq2seq_qa.py",
-                                              "run_summarization.py",
-                                              "run_translation.py",
-                                              "run_swag.py",
-                                              "run_image_classification.py",
-                                              NULL };
+static const char *const judges[] = { "run_glue.py", "run_qa.py",   "run_classification.py",
+                                      "run_swag.py", "run_xnli.py", NULL };
+static const char *const other_examples[] = { "run_seq2seq_qa.py", "run_summarization.py",
+                                              "run_translation.py", "run_image_classification.py", NULL };
 static const char *const trl[] = { "trl", NULL };
 static const char *const sft[] = { "sft.py", "run_sft.py", NULL };
 static const char *const tune[] = { "tune", NULL };
@@ -256,6 +254,13 @@ static const trainer trainers[] = {
       .rows = of_transformers,
       .fixed = true,
       .decides_checkpoints = true,
+      .batch = 8 },
+    { .names = judges,
+      .title = "transformers' example of judging texts",
+      .framework = "hf",
+      .rows = of_transformers,
+      .decides_checkpoints = true,
+      .judges = true,
       .batch = 8 },
     { .names = other_examples,
       .title = "transformers' example",
@@ -374,6 +379,8 @@ static bool is_nanogpt(const trainer_words *w) {
     return false;
 }
 
+bool trainer_is_own(const trainer *t) { return t->own; }
+
 const trainer *trainer_find(const trainer_words *w, uint32_t *skip) {
     const char *name = w->count ? last_part(w->words[0]) : "";
     for (size_t i = 0; i < TRAINERS; i++)
@@ -403,7 +410,8 @@ typedef struct {
     const trainer *t;
     const trainer_files *files;
     recipe *r;
-    int depth; /* of files that name files */
+    int depth;    /* of files that name files */
+    bool in_file; /* whose lists come item by item */
 } reading;
 
 static void apply(const reading *x, const char *name, const char *value, bool unsure);
@@ -419,7 +427,7 @@ static void read_file(const reading *x, const char *name) {
         recipe_unseen(x->r, "%s was not read", name);
         return;
     }
-    inner.depth++;
+    inner.depth++, inner.in_file = true;
     if (trainer_path(name, x->files, path, x->r) && settings_read(path, apply_setting, &inner) != STATUS_OK)
         recipe_unseen(x->r, "%s could not be read", name);
 }
@@ -482,6 +490,14 @@ static void copy(recipe *r, const char *name, const char *value, char *out, size
         snprintf(out, room, "%s", value);
     else
         recipe_unseen(r, "the value of %s is too long to be read", name);
+}
+
+/* A list of a file: one item more. */
+static void copy_item(const reading *x, const char *name, const char *value, char *out, size_t room) {
+    size_t used = strlen(out);
+    bool more = x->in_file && used && text_ends_with(name, "modules");
+    if (more && used + 1 + strlen(value) < room) out[used++] = ',';
+    copy(x->r, name, value, more ? out + used : out, more ? room - used : room);
 }
 
 static void take_model(const reading *x, const char *name, const char *value) {
@@ -611,7 +627,7 @@ static void apply_row(const reading *x, const row *o, const char *name, const ch
         if (!recipe_count(value) && !off) recipe_unseen(r, "%s is '%.40s'", name, value);
         break;
     case LENGTH: r->context = recipe_count(value); break;
-    case WORD: copy(r, name, off ? "" : value, at, o->room); break;
+    case WORD: copy_item(x, name, off ? "" : value, at, o->room); break;
     case YES: *(bool *)at = recipe_yes(value); break;
     case CHECKPOINT: r->checkpointing = !off, r->checkpointing_said = true; break;
     case MIXED:
@@ -661,7 +677,7 @@ static bool is_name(const trainer *t, const char *word) {
     return word[1] == '-' || t->one_hyphen || !strchr("0123456789.", word[1]);
 }
 
-/* "--name value value", "--name=value", "--name": the place of the next one. */
+/* "--name value", "--name=value", "--name", and of lists "--name value value": the place of the next one. */
 static uint32_t take_option(const reading *x, const trainer_words *w, uint32_t i) {
     const char *word = w->words[i] + 1 + (w->words[i][1] == '-');
     char name[SETTINGS_KEY_BYTES], value[SETTINGS_VALUE_BYTES] = "";
@@ -674,7 +690,9 @@ static uint32_t take_option(const reading *x, const trainer_words *w, uint32_t i
         snprintf(value, sizeof value, "%s", equals + 1);
     } else {
         size_t used = 0;
-        for (; next < w->count && !is_name(x->t, w->words[next]); next++) {
+        bool list = text_ends_with(name, "modules") || strcmp(name, "fsdp") == 0;
+        uint32_t most = list ? w->count : i + 2;
+        for (; next < w->count && next < most && !is_name(x->t, w->words[next]); next++) {
             int n = snprintf(value + used, sizeof value - used, "%s%s", used ? "," : "", w->words[next]);
             used += (size_t)n < sizeof value - used ? (size_t)n : 0;
             unsure |= w->unsure[next];
@@ -722,6 +740,7 @@ static void finish(const trainer *t, recipe *r) {
     if (t->rows == of_nanogpt && !r->passed_count) recipe_pass(r, "dropout", "0");
     if (t->rows == of_nanogpt && r->types == RECIPE_TYPES_UNSAID)
         r->types = RECIPE_AUTOCAST, r->f32_weights = true;
+    if (t->rows == of_torchtune && r->processes > 1) r->shard = RECIPE_FSDP;
     if (r->rank && t->rows != of_transformers) r->adapters = true;
     if (r->adapters && !r->rank) r->rank = t->rows == of_transformers ? 16 : 8;
     if (r->adapters && (!r->targets[0] || strcmp(r->targets, "all-linear") == 0)) {
@@ -738,11 +757,11 @@ static void finish(const trainer *t, recipe *r) {
 }
 
 void trainer_read(const trainer *t, const trainer_words *w, const trainer_files *files, recipe *out) {
-    const reading x = { t, files, out, 0 };
+    const reading x = { .t = t, .files = files, .r = out };
     out->program = t->title, out->framework = t->framework;
     out->batch = t->batch, out->fixed = t->fixed;
     out->checkpointing = t->checkpoints, out->checkpointing_said = t->decides_checkpoints;
-    out->half_weights = t->half;
+    out->half_weights = t->half, out->judges = t->judges;
     if (strcmp(t->framework, "llm.c") == 0 && !t->half) out->f32_weights = true, out->types = RECIPE_F32;
     if (strcmp(t->framework, "llm.c") == 0 || t->rows == of_nanogpt) out->context = 1024;
     if (t->rows == of_nanogpt) out->accumulate = 40, out->compiled = true;

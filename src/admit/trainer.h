@@ -19,9 +19,9 @@ typedef struct {
 } trainer_words;
 
 /* Which program it is, by the last part of its name and the first words behind it; NULL: none that is known.
- * `*skip`: how many words that was. `*script`: the name says little, and somebody's own program may be called
- * so: what it does beside its options is not known. */
+ * `*skip`: how many words that was. */
 typedef struct trainer trainer;
+bool trainer_is_own(const trainer *t); /* somebody's own program, which may train or not */
 const trainer *trainer_find(const trainer_words *w, uint32_t *skip);
 
 /* Reads the options into a recipe of its own beginning: `processes`, sharding and types that the launcher

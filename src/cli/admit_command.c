@@ -79,7 +79,10 @@ status cli_admit(const options *o, cli_streams *streams) {
     else if (name)
         TRY(io_read_file(name, SCRIPT_BYTES, &script, &bytes));
     job.script = script, job.bytes = (size_t)bytes;
-    status result = answer(o, streams, &job, name ? name : "the wrapped command");
+    status result = answer(o, streams, &job,
+                           !name                    ? "the wrapped command"
+                           : strcmp(name, "-") == 0 ? "this job"
+                                                    : name);
     memory_free(script);
     return result;
 }

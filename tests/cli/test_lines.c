@@ -103,9 +103,10 @@ static void help_is_as_wide_as_it_may_be(void **state) {
 /* --config is spoken of where it is taken, and nowhere else. */
 static void help_speaks_of_files_where_they_are_read(void **state) {
     (void)state;
-    static const char *const commands[] = { "plan",        "train",    "profile", "compare",    "estimate",
-                                            "explain-oom", "snapshot", "status",  "generate",   "merge",
-                                            "quantize",    "export",   "devices", "completion", "manual" };
+    static const char *const commands[] = { "plan",     "train",       "profile",    "compare",
+                                            "estimate", "explain-oom", "admit",      "snapshot",
+                                            "status",   "generate",    "merge",      "quantize",
+                                            "export",   "devices",     "completion", "manual" };
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
         char help[64], page[64];
         snprintf(help, sizeof help, "help %s", commands[i]);

@@ -37,6 +37,7 @@ static const struct {
         "llama-3-70b --device v100-32 --solve context --batch 1",
         "gpt2-xl --framework snug --device mine.yaml" } },
     { "explain-oom", { "nowhere", "text" }, { NULL } },
+    { "admit", { "nowhere", "--gpu nothing big.sh", "--cluster nothing big.sh" }, { "big.sh" } },
     { "snapshot", { "nowhere", "text", "." }, { NULL } },
     { "status", { "nowhere" }, { NULL } },
     { "generate", { "model", "nowhere --prompt a" }, { "model --prompt a --memory 1MiB" } },
@@ -61,8 +62,12 @@ static int make_files(void **state) {
     static const char mine[] =
         "title: mine\nmemory: 256MiB\ncapability: \"9.0\"\nbandwidth: 1e12\nf32: 1e12\n"
         "f16: 2e12\ncontext: [1MiB, 2MiB, 3MiB]\nworkspace: 1MiB\n";
+    static const char big[] =
+        "#!/bin/bash\n#SBATCH --gres=gpu:t4:1\npython run_clm.py --model_name_or_path gpt2-xl "
+        "--torch_dtype float32 --block_size 1024\n";
     if (scratch_open(state) != 0) return -1;
     command_make_files();
+    scratch_write("big.sh", big, sizeof big - 1);
     scratch_write("mine.yaml", mine, sizeof mine - 1);
     command_expect(0, "train tiny --data text --out model --steps 2 --batch 4 --quiet");
     return system("mkdir words && cp " SNUG_ROOT "/tests/text/golden/gpt2.json words/tokenizer.json");

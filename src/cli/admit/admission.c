@@ -44,7 +44,7 @@ static void add_line(const admission *a, const recipe_options *words, const char
 /* ---- models ---- */
 
 /* What the program calls it here. False: it is none that is known. */
-static bool find_model(const admission *a, const recipe *r, const char **name, text *why) {
+static bool find_model(const admission *a, recipe *r, const char **name, text *why) {
     model_config c;
     char sentence[RECIPE_WORD_BYTES + 80];
     const char *published = NULL;
@@ -53,6 +53,10 @@ static bool find_model(const admission *a, const recipe *r, const char **name, t
         return false;
     }
     published_match match = published_find(r->model, &c, &published);
+    bool encoder = match != PUBLISHED_NONE && c.family == FAMILY_ENCODER;
+    if (r->judges && encoder) r->labels = 2; /* more of them take next to nothing */
+    if (r->judges && !encoder)
+        unseen(why, "its model ends in classes, and is counted with a head for a vocabulary");
     if (!a->o->admit.script_only) {
         if (match == PUBLISHED_SIZE) unseen(why, "a size is no model's name");
         return true; /* a folder of that name is looked at too */
@@ -105,7 +109,7 @@ static status estimate_words(const admission *a, const recipe *r, const char *na
     recipe_options words;
     options o;
     estimate_question e;
-    if (!recipe_estimate(r, run->gpus, false, &words)) return status_set(STATUS_FAILED, "no memory");
+    if (!recipe_estimate(r, run->gpus, RECIPE_LIKELY, &words)) return status_set(STATUS_FAILED, "no memory");
     add_line(a, &words, named, &run->line);
     status result = read_words(a, &words, named, &o);
     if (result == STATUS_OK) {
@@ -131,12 +135,13 @@ static status estimate_words(const admission *a, const recipe *r, const char *na
     return result;
 }
 
-/* The same of the least that the script can mean; UINT64_MAX stays nowhere: what fails is not refused. */
-static status estimate_least(const admission *a, const recipe *r, const char *named, admission_run *run) {
+/* The same of the least that the script can mean: run->least falls to that. */
+static status estimate_least(const admission *a, recipe_reading as, const char *named, admission_run *run) {
+    const recipe *r = run->of;
     recipe_options words;
     options o;
     estimate_question e;
-    if (!recipe_estimate(r, run->gpus, true, &words)) return status_set(STATUS_FAILED, "no memory");
+    if (!recipe_estimate(r, run->gpus, as, &words)) return status_set(STATUS_FAILED, "no memory");
     status result = read_words(a, &words, named, &o);
     if (result == STATUS_OK) {
         result = estimate_open(&o, named, &e);
@@ -155,7 +160,7 @@ static status ask_own(const admission *a, const recipe *r, const char *named, ad
     recipe_options words;
     options o;
     ask_answer told;
-    if (!recipe_estimate(r, 1, false, &words)) return status_set(STATUS_FAILED, "no memory");
+    if (!recipe_estimate(r, 1, RECIPE_LIKELY, &words)) return status_set(STATUS_FAILED, "no memory");
     add_line(a, &words, named, &run->line);
     status result = read_words(a, &words, named, &o);
     if (result == STATUS_OK) {
@@ -173,8 +178,8 @@ static status ask_own(const admission *a, const recipe *r, const char *named, ad
     return result;
 }
 
-static void decide_run(const admission *a, uint32_t i, admission_run *run) {
-    const recipe *r = &a->reading.runs[i];
+static void decide_run(admission *a, uint32_t i, admission_run *run) {
+    recipe *r = &a->reading.runs[i];
     const char *named = r->model;
     *run = (admission_run){ .of = r, .gpus = a->reading.gpus[i] };
     snprintf(run->model, sizeof run->model, "%.90s", r->model);
@@ -192,8 +197,9 @@ static void decide_run(const admission *a, uint32_t i, admission_run *run) {
     bool sees = !run->unseen.length && !a->unseen.length && !own;
     if (run->answer == ADMISSION_FITS && !sees && !own) run->answer = ADMISSION_MAY_FIT;
     if (run->answer != ADMISSION_UNLIKELY || !sees || run->least <= run->memory) return;
-    if (server || (estimate_least(a, r, named, run) == STATUS_OK && run->least > run->memory))
-        run->answer = ADMISSION_NO_FIT;
+    for (recipe_reading as = RECIPE_LEAST; as <= RECIPE_LEAST_OLDER && !server; as++)
+        if (estimate_least(a, as, named, run) != STATUS_OK) return;
+    if (run->least > run->memory) run->answer = ADMISSION_NO_FIT;
 }
 
 /* ---- the job ---- */

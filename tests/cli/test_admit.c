@@ -1,0 +1,238 @@
+/* snug admit: what is read of scripts in the ways that people write them, what is refused and what never is,
+ * scripts that hide their command, and sbatch's own line. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/command.h"
+#include "io/scratch.h"
+
+#define TOP "#!/bin/bash\n#SBATCH --gres=gpu:a100_80:1\n"
+#define TRAINS "python run_clm.py --model_name_or_path llama-3-8b --output_dir out --block_size 2048 "
+#define FAT "--per_device_train_batch_size 4 --torch_dtype float32 --bf16"
+
+/* Runs `snug admit LINE` with the script as job.sh. */
+static void expect(const char *script, const char *line, int code, const char *words) {
+    char all[400];
+    scratch_write("job.sh", script, strlen(script));
+    snprintf(all, sizeof all, "admit %s", line);
+    if (!command_says(all, code, words)) fail_msg("of this script:\n%s", script);
+}
+
+static void scripts_are_read_as_people_write_them(void **state) {
+    (void)state;
+    static const char *const same[] = {
+        TOP TRAINS FAT "\n",
+        TOP "srun \\\n  " TRAINS "\\\n  " FAT "\n",
+        TOP
+        "M=llama-3-8b; N=4\nsrun python3 -u run_clm.py --model_name_or_path=$M --block_size $((1024 * 2)) "
+        "--per_device_train_batch_size ${N:-9} --torch_dtype float32 --bf16 True --output_dir "
+        "\"$SCRATCH/x\"\n",
+        TOP "ARGS=(--block_size 2048 # a comment\n  " FAT ")\n"
+            "python run_clm.py --model_name_or_path llama-3-8b \"${ARGS[@]}\"\n",
+        TOP "ARGS=\"--block_size 2048\"\nARGS+=\" " FAT "\"\n"
+            "exec python run_clm.py --model_name_or_path llama-3-8b $ARGS\n",
+        TOP "set -e\ncd work && srun bash -c 'echo x; " TRAINS FAT "'\n",
+        TOP "cat >notes <<'END'\n" TRAINS "--per_device_train_batch_size 999\nEND\n" TRAINS FAT "\n",
+        TOP "export CUDA_VISIBLE_DEVICES=0\nA=1 env B=2 timeout 3600 nice -n 5 " TRAINS FAT
+            " 2>&1 | tee log\n",
+        TOP "torchrun --standalone --nproc_per_node=1 run_clm.py --model_name_or_path llama-3-8b "
+            "--block_size 2048 " FAT " &\nwait\n",
+        TOP "singularity exec --nv --bind /data image.sif " TRAINS FAT "\n",
+    };
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++)
+        expect(same[i], "job.sh", 3,
+               "--framework hf --batch 4 --context 2048 --dtype autocast --gpu a100-80");
+}
+
+/* Whatever is not known keeps the job from being refused, and is said. */
+static void what_is_not_seen_is_admitted(void **state) {
+    (void)state;
+    static const struct {
+        const char *script, *said;
+    } hides[] = {
+        { TOP "python run_clm.py --model_name_or_path llama-3-8b --block_size $(cat n) " FAT "\n",
+          "not known" },
+        { TOP "if [ -f x ]; then\n" TRAINS FAT "\nfi\n", "runs only if something holds" },
+        { TOP "[ -f x ] && " TRAINS FAT "\n", "runs only if something holds" },
+        { TOP "go() {\n" TRAINS FAT "\n}\n", "runs only if something holds" },
+        { TOP TRAINS FAT " --optim_target_modules attn\n", "optim_target_modules" },
+        { TOP TRAINS FAT " --use_new_trick\n", "use_new_trick" },
+        { TOP TRAINS FAT " --deepspeed none.json\n", "none.json could not be read" },
+        { TOP "python my_train.py --model_name_or_path llama-3-8b " FAT "\n", "my_train.py does itself" },
+        { TOP "accelerate launch run_clm.py --model_name_or_path llama-3-8b " FAT "\n", "of the user's own" },
+        { "#!/bin/bash\n" TRAINS FAT "\n", "which device the job gets is not known" },
+        { "#!/bin/bash\n#SBATCH --gres=gpu:fast:1\n" TRAINS FAT "\n", "by the type 'fast'" },
+        { TOP "python run_clm.py --model_name_or_path somebody/private " FAT "\n", "can't be estimated" },
+        { TOP "./train.sh\n", "admitted" },
+        { TOP "echo hello\n", "admitted" },
+        { "", "it does not begin with #!" },
+        { "\x7f"
+          "ELF",
+          "it does not begin with #!" },
+        { "#!/usr/bin/env python3\nprint(1)\n", "in another language" },
+        { TOP "python - <<E\nimport torch\nE\n", "admitted" },
+        { TOP "bash other.sh\n", "other.sh" },
+        { TOP "exit 0\n" TRAINS FAT "\n", "admitted" },
+    };
+    for (size_t i = 0; i < sizeof hides / sizeof *hides; i++)
+        expect(hides[i].script, "job.sh", 0, hides[i].said);
+    assert_true(command_says("admit none.sh", 2, "none.sh"));
+    assert_true(command_says("admit", 2, "no script named"));
+    assert_true(command_says("admit --cluster none.yaml job.sh", 2, "none.yaml"));
+}
+
+/* Samples may be shorter than they may be at most, and weights may be loaded in 16 bits. */
+static void the_least_that_it_can_mean_counts(void **state) {
+    (void)state;
+    expect(TOP "trl sft --model_name_or_path llama-3.2-1b --max_length 8192 --per_device_train_batch_size 64 "
+               "--gradient_checkpointing False --torch_dtype bfloat16\n",
+           "job.sh", 0, "likely does not fit");
+    expect(TOP "trl sft --model_name_or_path llama-3.2-1b --max_length 8192 --per_device_train_batch_size 64 "
+               "--gradient_checkpointing False --torch_dtype bfloat16 --packing True\n",
+           "job.sh", 3, "does not fit");
+    expect(TOP "python run_clm.py --model_name_or_path llama-3.2-3b --per_device_train_batch_size 1 --bf16 "
+               "--block_size 512 --optim adamw_torch\n",
+           "job.sh --gres=gpu:a100_40:1", 0, "likely does not fit");
+    expect(TOP "python run_clm.py --model_name_or_path llama-3.2-3b --per_device_train_batch_size 1 --bf16 "
+               "--block_size 512 --optim adamw_torch --torch_dtype float32\n",
+           "job.sh --gres=gpu:a100_40:1", 3, "does not fit");
+}
+
+static void sbatchs_line_counts_more(void **state) {
+    (void)state;
+    static const char script[] = TOP "python run_clm.py --model_name_or_path gpt2 --torch_dtype float32 "
+                                     "--block_size 1024 --per_device_train_batch_size $1\n";
+    expect(script, "job.sh 8", 0, "--batch 8");
+    expect(script, "job.sh 8", 0, "a100-80");
+    expect(script, "job.sh --gpus=t4:1 64", 3, "NVIDIA T4");
+    expect(script, "-- -p gpu --gpus=t4:1 job.sh 64", 3, "NVIDIA T4");
+    expect(script, "--policy warn -- -p gpu --gpus=t4:1 job.sh 64", 0, "does not fit");
+    expect(script, "--gpu t4 job.sh 64", 3, "NVIDIA T4");
+    expect(script, "job.sh", 0, "not known");
+    assert_true(command_says("admit -- --gres=gpu:t4:1 --wrap snug", 0, "admitted"));
+    assert_true(command_says("admit -- --gres=gpu:t4:1", 0, "admitted") ||
+                command_says("admit -- --gres=gpu:t4:1", 2, "no script named"));
+    scratch_write("site.yaml", "policy: warn\nseconds: 30\n", 25);
+    expect(script, "--config site.yaml -- --gpus=t4:1 job.sh 64", 0, "does not fit");
+}
+
+#define SITE                                                                                                 \
+    "nodes: [old, new]\ndevices: [v100-16, a100-80]\ngpus: [2, 4]\ncores: [16, 64]\n"                        \
+    "memory: [64GiB, 512GiB]\ncount: [4, 8]\npartitions: [debug, long]\ntypes: [volta, ampere]\n"
+
+static void the_sites_file_names_devices(void **state) {
+    (void)state;
+    static const char script[] = "#!/bin/bash\npython run_clm.py --model_name_or_path gpt2-xl --torch_dtype "
+                                 "float32 --block_size 1024 --per_device_train_batch_size 4\n";
+    scratch_write("site.yaml", SITE, sizeof SITE - 1);
+    expect(script, "--cluster site.yaml job.sh --gres=gpu:1", 0, "A100 80 GB");
+    expect(script, "--cluster site.yaml job.sh --gres=gpu:1 -p debug", 3, "V100 16 GB");
+    expect(script, "--cluster site.yaml job.sh --gres=gpu:volta:1", 3, "V100 16 GB");
+    expect(script, "--cluster site.yaml job.sh --gres=gpu:4 -p debug,long", 0, "A100 80 GB");
+}
+
+/* Files that a command names: axolotl's and torchtune's YAML, DeepSpeed's JSON, nanoGPT's Python. */
+static void files_are_read(void **state) {
+    (void)state;
+    static const char axolotl[] = "base_model: meta-llama/Meta-Llama-3-8B\nmicro_batch_size: 2\n"
+                                  "gradient_accumulation_steps: 4\nsequence_len: 4096\nsample_packing: true\n"
+                                  "adapter: qlora\nlora_r: 32\nlora_target_linear: true\nload_in_4bit: true\n"
+                                  "optimizer: paged_adamw_32bit\nbf16: auto\ngradient_checkpointing: true\n"
+                                  "datasets:\n  - path: x\n    type: alpaca\noutput_dir: out\n";
+    static const char torchtune[] = "model:\n  _component_: torchtune.models.llama3_1.lora_llama3_1_8b\n"
+                                    "  lora_rank: 16\n  lora_attn_modules: ['q_proj', 'v_proj']\n"
+                                    "tokenizer:\n  max_seq_len: 2048\ndataset:\n  packed: True\n"
+                                    "batch_size: 3\ndtype: bf16\nenable_activation_checkpointing: True\n"
+                                    "optimizer:\n  _component_: torch.optim.AdamW\n  lr: 1e-4\n";
+    static const char zero[] = "{\"zero_optimization\": {\"stage\": 3}, \"bf16\": {\"enabled\": true}}";
+    static const char nano[] = "# gpt2\nbatch_size = 24 # a step\nblock_size = 512\ndtype = 'float32'\n"
+                               "compile = False\n";
+    scratch_write("a.yaml", axolotl, sizeof axolotl - 1);
+    scratch_write("t.yaml", torchtune, sizeof torchtune - 1);
+    scratch_write("z.json", zero, sizeof zero - 1);
+    scratch_write("n.py", nano, sizeof nano - 1);
+    expect(
+        TOP "accelerate launch --multi_gpu -m axolotl.cli.train a.yaml\n", "job.sh", 0,
+        "--framework hf --batch 2 --accumulate 4 --context 4096 --dtype half --optimizer paged_adamw_32bit "
+        "--gradient-checkpointing --adapter-rank 32 --base-bits 4");
+    expect(TOP "tune run lora_finetune_single_device --config t.yaml batch_size=5\n", "job.sh", 0,
+           "llama-3.1-8b --framework pytorch --batch 5 --context 2048 --dtype half --optimizer adamw "
+           "--gradient-checkpointing --adapter-rank 16 --adapter-targets q_proj,v_proj");
+    expect("#!/bin/bash\n#SBATCH --gres=gpu:a100_80:4\ndeepspeed run_clm.py --model_name_or_path llama-3-8b "
+           "--deepspeed z.json --bf16 --block_size 2048 --per_device_train_batch_size 1\n",
+           "job.sh", 0, "--gpus 4 --shard zero3");
+    expect("#!/bin/bash\n#SBATCH --gpus=a100_80:2\ntune run --nproc_per_node 2 lora_finetune_distributed "
+           "--config "
+           "t.yaml\n",
+           "job.sh", 0, "--gpus 2 --shard fsdp");
+    expect(TOP "python train.py n.py --batch_size=48\n", "job.sh", 0,
+           "gpt2 --framework pytorch --batch 48 --accumulate 40 --context 512 --dtype float32 --dropout 0");
+    expect(TOP "vllm serve meta-llama/Meta-Llama-3-8B --max-model-len 8192 --gpu-memory-utilization 0.9\n",
+           "job.sh", 0, "--framework vllm --context 8192 --gpu-memory-utilization 0.9");
+    expect(TOP "mpirun -np 1 ./train_gpt2cu -e d24 -b 16 -t 1024 -r 2\n", "job.sh", 0,
+           "gpt2-medium --framework llm.c --batch 16 --context 1024 --dtype half --gradient-checkpointing");
+    expect(TOP "accelerate launch --multi_gpu -m axolotl.cli.train a.yaml\n", "--script-only job.sh", 0,
+           "a.yaml was not read");
+}
+
+static void json_has_it_all(void **state) {
+    (void)state;
+    static const char script[] = TOP TRAINS FAT "\n";
+    scratch_write("job.sh", script, sizeof script - 1);
+    command_result r = command_run("admit job.sh --json --quiet");
+    assert_int_equal(r.exit, 3);
+    json_document d;
+    assert_int_equal(json_parse("admit", r.out, strlen(r.out), &d), STATUS_OK);
+    assert_string_equal(command_string(&d, "answer"), "does not fit");
+    assert_string_equal(command_string(&d, "device"), "a100-80");
+    assert_non_null(strstr(r.out, "\"refused\": true"));
+    assert_non_null(strstr(r.out, "\"change\": "));
+    json_close(&d);
+    command_free(&r);
+}
+
+/* Long, deep, and growing by themselves: an answer in little time and memory. */
+static void hostile_scripts_end(void **state) {
+    (void)state;
+    char *all = calloc(1, 5 << 20);
+    size_t n = (size_t)sprintf(all, TOP "A=xxxxxxxxxxxxxxxx\n");
+    for (int i = 0; i < 60; i++) n += (size_t)sprintf(all + n, "A=$A$A\n");
+    for (int i = 0; i < 200000; i++) n += (size_t)sprintf(all + n, "e $A $A\n");
+    expect(all, "job.sh", 0, "more tangled");
+    n = (size_t)sprintf(all, TOP "echo ");
+    for (int i = 0; i < 1000000; i++) all[n++] = "$({\"'`"[i % 6];
+    all[n] = 0;
+    expect(all, "job.sh", 0, "admitted");
+    n = (size_t)sprintf(all, TOP);
+    for (int i = 0; i < 4000; i++) n += (size_t)sprintf(all + n, "bash -c \"");
+    expect(all, "job.sh", 0, "");
+    memset(all, 'x', (5 << 20) - 1);
+    scratch_write("job.sh", all, (5 << 20) - 1);
+    assert_true(command_says("admit job.sh", 2, "job.sh"));
+    scratch_write("job.sh", "#!/bin/sh\n\0\0\0python x.py\n", 25);
+    assert_true(command_says("admit job.sh", 0, "this is no script"));
+    free(all);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(scripts_are_read_as_people_write_them),
+        cmocka_unit_test(what_is_not_seen_is_admitted),
+        cmocka_unit_test(the_least_that_it_can_mean_counts),
+        cmocka_unit_test(sbatchs_line_counts_more),
+        cmocka_unit_test(the_sites_file_names_devices),
+        cmocka_unit_test(files_are_read),
+        cmocka_unit_test(json_has_it_all),
+        cmocka_unit_test(hostile_scripts_end),
+    };
+    return cmocka_run_group_tests(tests, scratch_open, scratch_close);
+}
