@@ -27,8 +27,8 @@ def workers(o):
 
 def main():
     o = options(__doc__, "attention", rounds=3)
-    page = Page("Attention", o.out, f"f32 where nothing else is said, {o.threads} threads; medians of {o.rounds} after one; "
-                                    "PyTorch is tuned.")
+    page = Page("Attention", o.out, f"f32 where nothing else is said, {o.threads} threads; medians of {o.rounds} "
+                                    "after one; PyTorch is tuned.")
     found, missing = workers(o)
     page.head("context", "batch", "who", "forward + backward, ms", "memory, MiB", "bytes a token", "time / snug, flash")
     for context, batch in CASES.items():
