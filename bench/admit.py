@@ -155,8 +155,9 @@ def script(draw, words, device, gpus, asked_on_line):
 
 def published(draw):
     """Runs that others have seen, as (model, options, fits)."""
-    known = {"framework", "libraries", "optimizer-kernels", "gradient-checkpointing", "reentrant", "micro-batch", "batch",
-             "accumulate", "device", "dtype", "base-bits", "adapter-rank", "adapter-targets", "adapter-dropout",
+    known = {"framework", "libraries", "optimizer-kernels", "gradient-checkpointing", "reentrant", "micro-batch",
+             "batch", "accumulate",
+             "device", "dtype", "base-bits", "adapter-rank", "adapter-targets", "adapter-dropout",
              "context", "gpus", "shard", "loss", "base-scales", "attn", "optimizer", "gpu-memory-utilization",
              "max-num-seqs", "max-num-batched-tokens", "enforce-eager", "labels"}
     with open(ROOT / "bench/estimate/points_fits.csv", encoding="utf-8") as file:
@@ -232,16 +233,17 @@ def judge(slurm, draw, job, show):
 
 
 def table(rows):
-    lines = ["| jobs | fit | of these refused | of these warned of | do not fit | of these refused | of these warned of | "
-             "named |", "|---|---|---|---|---|---|---|---|"]
+    lines = ["| jobs | fit | of these refused | of these warned of | do not fit | of these refused | "
+             "of these warned of | named |", "|---|---|---|---|---|---|---|---|"]
     for where in ("published", "drawn", None):
         of = [row for row in rows if where in (None, row["where"])]
         fit, not_fit = [r for r in of if r["fits"]], [r for r in of if not r["fits"]]
         warned = [sum(r["named"] and not r["refused"] for r in some) for some in (fit, not_fit)]
         named = sum(r["named"] for r in not_fit)
         share = f"{named} ({100 * named / max(1, len(not_fit)):.0f} %)"
-        lines.append(f"| {where or 'all'} | {len(fit)} | {sum(r['refused'] for r in fit)} | {warned[0]} | {len(not_fit)} | "
-                     f"{sum(r['refused'] for r in not_fit)} | {warned[1]} | {share} |")
+        refused = [sum(r["refused"] for r in some) for some in (fit, not_fit)]
+        lines.append(f"| {where or 'all'} | {len(fit)} | {refused[0]} | {warned[0]} | {len(not_fit)} | {refused[1]} | "
+                     f"{warned[1]} | {share} |")
     return lines
 
 
@@ -267,10 +269,10 @@ def main():
     seconds = sorted(row["seconds"] for row in rows)
     page = ["# Jobs at the door of a cluster", "",
             f"`bench/admit.py --jobs {o.jobs} --seed {o.seed}`, commit {commit()}, {processor()}.", "",
-            "A job is refused by the plugin with `policy: refuse`. It is warned of where it is admitted and its user is told",
-            "that it likely does not fit. \"Named\" is either.", "", *table(rows), "",
-            f"`sbatch` took {statistics.median(seconds):.2f} s at the median and {seconds[-1]:.2f} s at most, and of jobs",
-            f"without GPUs, of which the plugin asks nothing, {statistics.median(plain):.2f} s.", ""]
+            "A job is refused by the plugin with `policy: refuse`. It is warned of where it is admitted and its user",
+            "is told that it likely does not fit. \"Named\" is either.", "", *table(rows), "",
+            f"`sbatch` took {statistics.median(seconds):.2f} s at the median and {seconds[-1]:.2f} s at most, and of",
+            f"jobs without GPUs, of which the plugin asks nothing, {statistics.median(plain):.2f} s.", ""]
     print("\n".join(page))
     if o.out:
         pathlib.Path(o.out).write_text("\n".join(page), encoding="utf-8")

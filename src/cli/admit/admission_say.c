@@ -122,6 +122,10 @@ void admission_put_json(const admission *a, text *t) {
     json_writer w = { .out = t, .lines = true };
     json_begin_object(&w, NULL);
     json_put_string(&w, "answer", admission_name(admission_of(a)));
+    if (admission_of(a) == ADMISSION_UNKNOWN)
+        json_put_null(&w, "fits");
+    else
+        json_put_bool(&w, "fits", admission_of(a) <= ADMISSION_MAY_FIT);
     json_put_bool(&w, "refused", admission_of(a) == ADMISSION_NO_FIT && a->o->admit.policy == POLICY_REFUSE);
     json_put_string(&w, "device", a->place.device[0] ? a->place.device : NULL);
     json_begin_array(&w, "runs");
