@@ -566,6 +566,7 @@ static status make_request(setup *s) {
                         .folder = folder_of(o, on),
                         .away_limit = away_limit_of(o, on),
                         .lower = { .device = on, .threads = threads, .rates = rates_here(s, on, threads) } };
+    threads_set(threads_searching(s, on, threads)); /* measuring rates may have changed it */
     TRY(check_tiles(s));
     s->request.micro_batch = micro_batch_of(o);
     s->request.allowed = o->exact ? PASS_EXACT : PASS_REASSOCIATING;
