@@ -152,7 +152,7 @@ static void make_rotary(made *m, int64_t rows, dtype type) {
     m->op = &op_rotary;
     m->in[0] = numbers(type, SHAPE(rows / TOKENS, TOKENS, WIDTH));
     m->in[1] = numbers(DTYPE_F32, SHAPE(TOKENS, WIDTH / HEADS));
-    attributes_of(m, &(rotary_attributes){ HEADS, WIDTH / HEADS, WIDTH / HEADS, 0 },
+    attributes_of(m, &(rotary_attributes){ HEADS, WIDTH / HEADS, WIDTH / HEADS, 0, 0 },
                   sizeof(rotary_attributes));
 }
 

@@ -75,7 +75,8 @@ static status play(planning *n, plan_way *w, plan_moved *moved, torch_result *t)
     uint32_t blocks = number_blocks(n, w->action);
     status result = recorded_course_weave(n->q->recording, n->sizes.program, n->block_of, blocks, &course);
     if (result == STATUS_OK && w->away) result = plan_move(&n->tree, w->action, &course, moved);
-    if (result == STATUS_OK) result = recorded_play_course(n->q->recording, &n->settings, &n->sizes, &course, t);
+    if (result == STATUS_OK)
+        result = recorded_play_course(n->q->recording, &n->settings, &n->sizes, &course, t);
     recorded_course_close(&course);
     return result;
 }

@@ -30,4 +30,3 @@ status recorded_play(const recording *r, const torch_settings *s, torch_result *
 /* The same of a course and sizes that are there, which are of one program. */
 status recorded_play_course(const recording *r, const torch_settings *s, const recorded_sizes *sizes,
                             const recorded_course *course, torch_result *out);
-
