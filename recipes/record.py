@@ -6,17 +6,24 @@ import gc
 import json
 import os
 import sys
+import typing
 import weakref
 
 import torch
-from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
+import torch.utils.checkpoint
+from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensor, FakeTensorMode
+from torch._C._profiler import _EventType
+from torch.profiler import ProfilerActivity, profile
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 from torch.utils.flop_counter import flop_registry
 
 VERSION = 1
 FORWARD, BACKWARD, UPDATE = range(3)
 PARAMETER, BUFFER, INPUT, STATE, HELD, GRADIENT, MADE = range(7)
+# Calls that copy what they read within themselves, on a CPU; products where numbers have 16 bits.
+WITHIN = {"convolution": None, "convolution_backward": None, "mm": 2, "addmm": 2, "bmm": 2, "baddbmm": 2}
+MOST_WITHIN = 1 << 30  # bytes of what is read: larger ones are not computed
 
 
 class Table:  # values by number, each once
@@ -37,20 +44,64 @@ def called_by(name):
     return frame is not None and frame.f_code.co_name == name
 
 
+def within(calls):
+    """The most bytes that each call has within itself beside what it makes, as this machine's CPU does it: which layouts
+    its library takes, and copies to, only it tells. Calls are computed, each once."""
+    def tensor(x):
+        return torch.empty_strided(*x.size, dtype=x.dtype).zero_() if isinstance(x, Like) else x
+    names = {f"within {i}": call for i, call in enumerate(calls)}
+    most = dict.fromkeys(calls, 0)
+
+    def sizes(node):
+        if node.tag == _EventType.Allocation:
+            yield node.start_time_ns, node.extra_fields.alloc_size
+        for child in node.children:
+            yield from sizes(child)
+    off = torch.autocast("cpu", enabled=False)
+    with _disable_current_modes(), torch.no_grad(), off, profile(activities=[ProfilerActivity.CPU],
+                                                                 profile_memory=True) as p:
+        for name, (call, leaves, spec) in names.items():
+            args, kwargs = tree_unflatten([tensor(x) for x in leaves], spec)
+            with torch.profiler.record_function(name):
+                result = call(*args, **kwargs)
+            del args, kwargs, result
+    todo = list(p.profiler.kineto_results.experimental_event_tree())
+    for node in todo:
+        todo += node.children if node.name not in names else ()
+        now = top = 0
+        for _, size in sorted(sizes(node)) if node.name in names else ():
+            now += size
+            top = max(top, now)
+        if node.name in names:
+            most[names[node.name]] = top - now  # what is left is what it makes
+    return most
+
+
+class Like(typing.NamedTuple):  # a tensor's shape
+    size: tuple
+    dtype: torch.dtype
+
+
+class Kept:  # what autograd has of a tensor
+    pass
+
+
 class Recorder(TorchDispatchMode):
     """Of each call of the dispatcher what it makes; of each storage when it dies."""
 
-    def __init__(self, model, number=None):
+    def __init__(self, model, number=None, within=None):
         super().__init__()
         self.number = number  # what code is told that looks at one
+        self.within = within  # storages that stand for what calls have within themselves: of which call
         self.storages, self.alive = [], {}  # storages: [dtype, shape, bytes, role, name]
-        self.events = []  # 0: a call; n: it makes storage n; -n: storage n has died
+        self.events = []  # 0: a call; n: it makes storage n; -n: storage n has died; else a mark, see marked()
         self.calls = []  # (name, phase, module, call of forward that it differentiates, operations)
         self.operands, self.counts = [], []
-        self.saved = {}  # (module, storage)
-        self.maker, self.assumed = {}, set()
+        self.saves = []  # (module, storage), in the order in which autograd keeps them
+        self.visits, self.inside, self.holders, self.quiet = [], [], {}, False  # visits: modules
+        self.maker, self.assumed, self.constants = {}, set(), {}
         self.sums, self.by_backward = {}, set()  # of gradients, by autograd itself: what is made, of what
-        self.phase, self.stack, self.by_sequence = FORWARD, [0], {}
+        self.phase, self.stack, self.by_sequence, self.kept = FORWARD, [0], {}, {}
         self.modules = [(name, type(m).__name__) for name, m in model.named_modules()]
         self.number_of = {id(m): i for i, (_, m) in enumerate(model.named_modules())}
         self.entered = [0] * len(self.modules)
@@ -61,21 +112,29 @@ class Recorder(TorchDispatchMode):
         if key not in self.alive:
             self.storages.append([str(t.dtype)[6:], tuple(t.shape), s.nbytes(), role, name])
             number = len(self.storages)
-            self.alive[key] = number, weakref.ref(s, lambda _: self.died(key, number))
+            self.hold(key, number, s, lambda: self.events.append(("left", number)))
             if role == MADE or self.calls:
                 self.events.append(number)
             if role == MADE and self.phase == BACKWARD:
                 self.by_backward.add(number)
         return self.alive[key][0]
 
-    def died(self, key, number):
-        if self.alive.get(key, (0,))[0] == number:
-            del self.alive[key]
-            self.events.append(-number)
+    def hold(self, key, number, s, at_end):
+        """A storage lives as long as the tensor does or autograd keeps it: as long as one of what stands for it."""
+        self.holders[number] = self.holders.get(number, 0) + 1
+
+        def died(_):
+            if self.alive.get(key, (0,))[0] == number:
+                del self.alive[key]
+                at_end()
+                self.holders[number] -= 1
+                if not self.holders[number]:
+                    self.events.append(-number)
+        self.alive[key] = number, weakref.ref(s, died)
 
     def __torch_dispatch__(self, call, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        if call.namespace in ("prim", "profiler"):
+        if self.quiet or call.namespace in ("prim", "profiler"):
             return call(*args, **kwargs)
         if call is torch.ops.aten._local_scalar_dense.default:
             return self.value_of(args[0], call)
@@ -85,21 +144,37 @@ class Recorder(TorchDispatchMode):
         died, self.events[position:] = self.events[position:], []  # of what the call itself needed for a while
         before = len(self.storages)
         made = [self.storage(t, MADE) for t in tree_leaves(result) if isinstance(t, torch.Tensor)]
+        self.note_constant(call, read, made, args, kwargs, result)
         if made and isinstance(result, torch.Tensor) and result.dtype == torch.bool and result.numel() == 1:
             self.maker[made[0]] = call.overloadpacket.__name__
         if len(self.storages) > before or call._schema.is_mutable:
             self.events.insert(position, 0)
             self.add_call(call, read, made, args, kwargs, result)
+            if self.within is not None:
+                self.add_within(call, args, kwargs)
             if call is torch.ops.aten.add.Tensor and called_by("_engine_run_backward"):
                 self.sums[made[0]] = read[0]
         self.events += died
         return result
+
+    def note_constant(self, call, read, made, args, kwargs, result):
+        """Rows of numbers that code makes to look at, as linspace(...).tolist(), are known."""
+        for number in read if call._schema.is_mutable else ():
+            self.constants.pop(number, None)
+        row = call.overloadpacket.__name__ in ("linspace", "arange") and not read
+        if row and result.numel() <= 4096 and result.device.type == "cpu":
+            with _disable_current_modes():
+                self.constants[made[0]] = call(*args, **kwargs)
 
     def value_of(self, t, call):
         """Numbers that code looks at are not known. What all() or any() says is taken to be what needs no exception:
         no padding, nothing that is not finite."""
         with contextlib.suppress(DataDependentOutputException):
             return call(t)
+        constant = self.constants.get(self.storage(t))
+        if constant is not None:
+            with _disable_current_modes():
+                return constant.as_strided(t.size(), t.stride(), t.storage_offset()).item()
         maker = self.maker.get(self.storage(t), "")
         if self.number is not None and t.dtype != torch.bool:
             self.assumed.add(f"a number is {self.number} in module '{self.modules[self.stack[-1]][0]}'")
@@ -126,24 +201,82 @@ class Recorder(TorchDispatchMode):
         if self.phase == FORWARD:
             self.by_sequence.setdefault(torch._C._autograd._get_sequence_nr() - 1, len(self.calls))
 
+    def add_within(self, call, args, kwargs):
+        width = WITHIN.get(call.overloadpacket.__name__, 0)
+        tensors = [t for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
+        if width == 0 or sum(t.untyped_storage().nbytes() for t in tensors) > MOST_WITHIN:
+            return
+        if width and any(t.element_size() != width for t in tensors):
+            return
+        leaves, spec = tree_flatten((args, kwargs))
+        like = tuple(Like((tuple(x.shape), x.stride()), x.dtype) if isinstance(x, torch.Tensor) else
+                     tuple(x) if isinstance(x, list) else x for x in leaves)
+        self.storages.append(["uint8", (0,), 0, MADE, ""])
+        number = len(self.storages)
+        self.within[number] = call, like, spec
+        self.events += number, ("left", number), -number
+
     def pack(self, t):
-        self.saved[self.stack[-1], self.storage(t)] = None
-        return t
+        """Autograd keeps a tensor of the same shape instead, so that it is seen when others let go of this one."""
+        number, which = self.storage(t), len(self.saves)
+        self.saves.append((self.stack[-1], number))
+        self.events.append(("at", which))
+        kept = Kept()
+        kept.which, kept.tensor = which, t
+        kept.end = weakref.ref(kept, lambda _: self.events.append(("until", which)))
+        self.kept[which] = kept.end
+        if self.storages[number - 1][3] != MADE or type(t) not in (torch.Tensor, FakeTensor) or t.is_sparse:
+            return kept
+        if t.is_conj() or t.is_neg() or t.untyped_storage().nbytes() % t.element_size():
+            return kept
+        self.quiet = True
+        with torch.no_grad():
+            whole = torch.empty(t.untyped_storage().nbytes() // t.element_size(), dtype=t.dtype, device=t.device)
+            if type(t) is torch.Tensor:
+                whole.untyped_storage().copy_(t.untyped_storage())
+            kept.tensor = whole.as_strided(t.size(), t.stride(), t.storage_offset())
+        self.quiet = False
+        s = whole.untyped_storage()
+        self.hold(s._cdata, number, s, lambda: None)
+        return kept
+
+    def unpack(self, kept):
+        self.events.append(("used", kept.which))
+        return kept.tensor
 
     def enter(self, m):
         self.stack.append(self.number_of.get(id(m), self.stack[-1]))
-        if id(m) in self.number_of and self.phase == FORWARD:
-            self.entered[self.stack[-1]] += 1
+        self.inside.append(len(self.visits) if self.phase == FORWARD else None)
+        if self.phase == FORWARD:
+            self.entered[self.stack[-1]] += id(m) in self.number_of
+            self.events.append(("enter", len(self.visits)))
+            self.visits.append(self.stack[-1])
 
-    def left(self):
+    def leave(self):
         self.stack.pop()
+        which = self.inside.pop()
+        if which is not None:
+            self.events.append(("leave", which))
+
+    def marked(self):
+        """Takes marks out of the events: of each what happened how many calls, and saves, after the beginning."""
+        calls = saves = 0
+        at = {}
+        for e in self.events:
+            calls += e == 0
+            if isinstance(e, tuple):
+                at.setdefault(e, (calls, saves))
+                saves += e[0] == "at"
+        never = calls + 1, saves
+        self.events = [e for e in self.events if not isinstance(e, tuple)]
+        return lambda what, n: at.get((what, n), never)
 
     @contextlib.contextmanager
     def watching(self):
         enter = torch.nn.modules.module.register_module_forward_pre_hook(lambda m, x: self.enter(m))
-        leave = torch.nn.modules.module.register_module_forward_hook(lambda m, x, y: self.left(), always_call=True)
+        leave = torch.nn.modules.module.register_module_forward_hook(lambda m, x, y: self.leave(), always_call=True)
         try:
-            with self, torch.autograd.graph.saved_tensors_hooks(self.pack, lambda t: t):
+            with self, torch.autograd.graph.saved_tensors_hooks(self.pack, self.unpack):
                 yield
         finally:
             enter.remove()
@@ -224,6 +357,70 @@ def telling(say_phase):
         torch.autograd.backward = backward
 
 
+@contextlib.contextmanager
+def none_again(model, note):
+    """The model's own library has switched on that modules are computed again; what it would do so is noted."""
+    def once(function, *args, **kwargs):
+        for key in ("use_reentrant", "preserve_rng_state", "context_fn", "determinism_check", "debug", "early_stop"):
+            kwargs.pop(key, None)
+        with note(function):
+            return function(*args, **kwargs)
+    checkpoint = torch.utils.checkpoint.checkpoint
+    torch.utils.checkpoint.checkpoint = once
+    for m in model.modules():
+        for switch in ("activation_checkpointing_enable", "gradient_checkpointing_enable",
+                       "enable_gradient_checkpointing", "set_grad_checkpointing"):
+            with contextlib.suppress(Exception):
+                getattr(m, switch)()
+                break
+    for m in model.modules():
+        if getattr(m, "_gradient_checkpointing_func", None):
+            m._gradient_checkpointing_func = once
+    try:
+        yield
+    finally:
+        torch.utils.checkpoint.checkpoint = checkpoint
+
+
+def module_of(function):
+    """That a function calls, as libraries wrap it."""
+    while function is not None and not isinstance(function, torch.nn.Module):
+        first = next(iter(getattr(function, "args", ())), None)
+        if isinstance(first, torch.nn.Module):
+            return first
+        function = getattr(function, "__self__", None) or getattr(function, "func", None)
+    return function
+
+
+def computed_again(model, loss_of, batch):
+    """Numbers of the modules that the model's own library computes again where that is switched on."""
+    numbers, found, waiting = {m: i for i, m in enumerate(model.modules())}, {}, []
+
+    @contextlib.contextmanager
+    def note(function):
+        m = module_of(function)
+        waiting.append(m is None)  # then it is the first that is called
+        if m in numbers:
+            found[numbers[m]] = None
+        yield
+        waiting.pop()
+
+    def enter(m, _):
+        if waiting and waiting[-1]:
+            waiting[-1] = False
+            found[numbers[m]] = None
+    hook = torch.nn.modules.module.register_module_forward_pre_hook(enter)
+    try:
+        with none_again(model, note):
+            loss_of(model, batch)
+    except Exception as e:
+        print(f"record.py: which modules the library computes again is not known: {e}", file=sys.stderr)
+        return []
+    finally:
+        hook.remove()
+    return sorted(found)
+
+
 def one_step(model, optimizer, loss_of, batch, say_phase=lambda phase: None):
     """loss_of may run backward itself, and then returns nothing; or the update too, and then returns False."""
     say_phase(FORWARD)
@@ -239,8 +436,8 @@ def one_step(model, optimizer, loss_of, batch, say_phase=lambda phase: None):
     optimizer.zero_grad()
 
 
-def run(model, optimizer, loss_of, batch, number=None):
-    r = Recorder(model, number)
+def run(model, optimizer, loss_of, batch, number=None, device="cuda"):
+    r = Recorder(model, number, {} if device == "cpu" else None)
     names = {p: name for name, p in model.named_parameters()}
     for p, name in names.items():
         r.storage(p, PARAMETER, name)
@@ -271,13 +468,14 @@ def run(model, optimizer, loss_of, batch, number=None):
     finally:
         if collects:
             gc.enable()
+    r.at = r.marked()
     for number, _ in r.alive.values():  # what was there, and is seen late
         if r.storages[number - 1][3] == HELD and number in r.events:
             r.events.remove(number)
     for number in r.events:
         if number > 0 and r.storages[number - 1][3] == HELD:  # made beside the dispatcher, as by torch.tensor(1.0)
             r.storages[number - 1][3] = MADE
-    r.alive = {}
+    r.alive, r.kept = {}, {}
     in_place(r)
     r.events = in_order(r.events)
     return r
@@ -295,6 +493,7 @@ def program(runs):  # those of one structure: the first says all but sizes
             "name": [strings.add(n) for n in columns[4]],
             "shape": [[shapes.add(s[1]) for s in r.storages] for _, _, r in runs],
             "bytes": [[s[2] for s in r.storages] for _, _, r in runs],
+            "left": [first.at("left", i + 1)[0] for i in range(len(first.storages))],
         },
         "calls": {
             "name": [strings.add(c[0]) for c in first.calls],
@@ -307,7 +506,17 @@ def program(runs):  # those of one structure: the first says all but sizes
             "operands": first.operands,
         },
         "events": first.events,
-        "saved": [number for pair in first.saved for number in pair],
+        "saved": [number for pair in dict.fromkeys(first.saves) for number in pair],
+        "saves": {
+            "module": [m for m, _ in first.saves],
+            "storage": [n for _, n in first.saves],
+            **{what: [first.at(what, i)[0] for i in range(len(first.saves))] for what in ("at", "used", "until")},
+        },
+        "visits": {
+            "module": first.visits,
+            "calls": [first.at(what, i)[0] for i in range(len(first.visits)) for what in ("enter", "leave")],
+            "saves": [first.at(what, i)[1] for i in range(len(first.visits)) for what in ("enter", "leave")],
+        },
         "shapes": [list(s) for s in shapes.values()],
         "strings": strings.values(),
     }
@@ -371,16 +580,23 @@ def record(make_model, make_batch, loss_of, make_optimizer, batches=(1, 2, 3), l
         optimizer = make_optimizer(model)
         run(model, optimizer, loss, make_batch(*sizes[0]), number)  # which makes the optimizer's states
         for batch, length in sizes:
-            r = run(model, optimizer, loss, make_batch(batch, length), number)
+            r = run(model, optimizer, loss, make_batch(batch, length), number, device)
             assumed |= r.assumed
             same = next((p for p in programs if alike(p[0][2], r)), None)
             if same is None:
                 programs.append(same := [])
             same.append((batch, length, r))
+        recorded = [r for p in programs for _, _, r in p if r.within]
+        bytes_of = within(dict.fromkeys(c for r in recorded for c in r.within.values())) if recorded else {}
+        for r in recorded:
+            for number, c in r.within.items():
+                r.storages[number - 1][1:3] = (bytes_of[c],), bytes_of[c]
         trained = [name for name, p in model.named_parameters() if p.requires_grad]
+        with Recorder(torch.nn.Module(), number):
+            again = computed_again(make_model().train(), loss, make_batch(*sizes[0]))
     head = {"snug_step": VERSION, "torch": torch.__version__, "device": device, "model": type(model).__name__,
             "autocast": str(autocast)[6:] if autocast else "", "optimizer": type(optimizer).__name__,
-            "modules": [list(m) for m in r.modules], "entered": r.entered,
+            "modules": [list(m) for m in r.modules], "entered": r.entered, "again": again,
             "trained": trained, "assumed": sorted(assumed)}
     write(out, head | {"programs": [program(p) for p in programs]})
     for what in sorted(assumed):

@@ -10,7 +10,7 @@ import sys
 import torch
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "recipes"))
+sys.path.append(str(ROOT / "recipes"))
 import record as recipe  # noqa: E402
 
 WIDTH, WORDS, LENGTH = 32, 160, 48

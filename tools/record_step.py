@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes tests/estimate/recorded/step_blocks.json and step_autocast.json, recorded steps of a small model, and prints
-the peaks of live bytes that PyTorch's profiler counts of the first itself on the CPU, which
+"""Writes tests/estimate/recorded/step_blocks.json, step_autocast.json and step_nested.json, recorded steps of small
+models, and prints the peaks of live bytes that PyTorch's profiler counts of the steps themselves on the CPU, which
 tests/estimate/test_recorded.c has. Needs torch."""
 
 import pathlib
@@ -41,11 +41,44 @@ class Model(torch.nn.Module):
         return self.head(x)
 
 
+class Stage(torch.nn.Module):
+    """Its blocks are computed again, and so is itself; the first of them twice, as where weights are shared. Has a
+    switch as libraries have it."""
+
+    def __init__(self):
+        super().__init__()
+        self.blocks, self.again = torch.nn.ModuleList(Block() for _ in range(2)), False
+
+    def forward(self, x):
+        for block in (self.blocks[0], self.blocks[1], self.blocks[0]):
+            x = torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False) if self.again else block(x)
+        return torch.relu(x)
+
+
+class Nested(torch.nn.Module):
+    def __init__(self, again=False):
+        super().__init__()
+        self.table, self.again = torch.nn.Embedding(WORDS, WIDTH), False
+        self.stages, self.head = torch.nn.ModuleList(Stage() for _ in range(3)), torch.nn.Linear(WIDTH, WORDS)
+        if again:
+            self.set_grad_checkpointing()
+
+    def set_grad_checkpointing(self):
+        for m in (self, *self.stages):
+            m.again = True
+
+    def forward(self, ids):
+        x = self.table(ids)
+        for stage in self.stages:
+            x = torch.utils.checkpoint.checkpoint(stage, x, use_reentrant=False) if self.again else stage(x)
+        return self.head(x)
+
+
 class Case:
     lengths = (64, 32)
 
-    def __init__(self, again=False, length=64):
-        self.make_model, self.lengths = lambda: Model(again), (length,)
+    def __init__(self, again=False, length=64, model=Model):
+        self.make_model, self.lengths = lambda: model(again), (length,)
 
     def make_batch(self, size, length):
         ids = torch.zeros(size, length, dtype=torch.long)
@@ -55,16 +88,20 @@ class Case:
         return torch.nn.functional.cross_entropy(model(batch["ids"]).flatten(0, 1), batch["labels"].flatten())
 
 
-def main():
-    case = Case()
-    for name, autocast in ("step_blocks.json", None), ("step_autocast.json", torch.bfloat16):
-        recipe.record(case.make_model, case.make_batch, case.loss_of,
-                      lambda m: torch.optim.AdamW(m.parameters(), foreach=True), batches=(2, 3), lengths=(64, 32),
-                      autocast=autocast, device="cpu", out=str(ROOT / "tests" / "estimate" / "recorded" / name))
+def write(model, name, autocast=None):
+    case = Case(model=model)
+    recipe.record(case.make_model, case.make_batch, case.loss_of,
+                  lambda m: torch.optim.AdamW(m.parameters(), foreach=True), batches=(2, 3), lengths=(64, 32),
+                  autocast=autocast, device="cpu", out=str(ROOT / "tests" / "estimate" / "recorded" / name))
+    if autocast:
+        return
     for size, length, again in ((2, 64, False), (5, 64, False), (2, 48, False), (7, 96, False),
                                 (2, 64, True), (6, 80, True)):
-        print(size, length, again, recorded.measure(Case(again, length), size, None))
+        print(name, size, length, again, recorded.measure(Case(again, length, model), size, None))
 
 
 if __name__ == "__main__":
-    main()
+    torch.set_num_threads(1)
+    write(Model, "step_blocks.json")
+    write(Model, "step_autocast.json", torch.bfloat16)
+    write(Nested, "step_nested.json")

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Recorded steps beside the steps themselves, on the CPU: recorded.py SNUG [--classes NAME,...] [--json FILE]
 
-Of classes of transformers from small configurations of their own, with random weights: the step is recorded by
+Of classes of transformers, timm and diffusers from small configurations, with random weights: the step is recorded by
 recipes/record.py on fake tensors, `snug estimate` answers for it, and the step itself runs under the profiler, which
-counts every allocation of PyTorch's on the CPU. Peaks of live bytes are compared, for four settings. Needs torch and
-transformers; a test's oracle only."""
+counts every allocation of PyTorch's on the CPU. Peaks of live bytes are compared, for four settings. Classes that FILE
+has already are not run again. Needs torch and the three libraries; a test's oracle only."""
 
 import argparse
 import json
@@ -14,6 +14,8 @@ import sys
 import tempfile
 import traceback
 
+import diffusers
+import timm
 import torch
 import transformers
 from torch._C._profiler import _EventType
@@ -75,6 +77,15 @@ def measure(case, size, autocast):
     return there(model, optimizer, batch) + largest_of(lambda: recipe.one_step(model, optimizer, loss_of, batch))
 
 
+def compute_again(model):
+    """As the model's library has it."""
+    if hasattr(model, "set_grad_checkpointing"):
+        return model.set_grad_checkpointing(True)
+    if hasattr(model, "enable_gradient_checkpointing"):
+        return model.enable_gradient_checkpointing()
+    return model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+
+
 def answer(snug, case, size, autocast, checkpointing, folder):
     path = folder / f"step-{autocast}.json"
     if not path.exists():
@@ -98,7 +109,7 @@ def compare(snug, name, settings, folder):
 
         def make_model():
             model = make()
-            model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+            compute_again(model)
             return model
         case.make_model = make_model
     return told, measure(case, size, autocast)
@@ -114,10 +125,14 @@ def main():
     a = p.parse_args()
     torch.set_num_threads(1)
     transformers.logging.set_verbosity_error()
-    print(f"torch {torch.__version__}, transformers {transformers.__version__}\n")
+    print(f"torch {torch.__version__}, transformers {transformers.__version__}, timm {timm.__version__}, "
+          f"diffusers {diffusers.__version__}\n")
     print("| class | " + " | ".join(SETTINGS) + " |\n|---|" + "---|" * len(SETTINGS))
-    rows = []
+    rows = json.loads(pathlib.Path(a.json).read_text()) if a.json and pathlib.Path(a.json).exists() else []
+    done = {r["name"] for r in rows}
     for name in [n for n in a.classes.split(",") if n] or CLASSES:
+        if name in done:
+            continue
         cells = []
         with tempfile.TemporaryDirectory() as folder:
             for which, settings in SETTINGS.items():
@@ -133,10 +148,10 @@ def main():
                     cells.append("none: " + (str(e).splitlines() or [type(e).__name__])[0][:70].replace("|", "/"))
                     rows.append(dict(name=name, setting=which, error=str(e)[:300]))
         print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
+        if a.json:
+            pathlib.Path(a.json).write_text(json.dumps(rows))
     off = [abs(r["told"] / r["measured"] - 1) for r in rows if "told" in r]
     print(f"\n{len(rows)} points, {len(off)} answered, {sum(x <= 0.01 for x in off)} within 1 %")
-    if a.json:
-        pathlib.Path(a.json).write_text(json.dumps(rows))
 
 
 if __name__ == "__main__":

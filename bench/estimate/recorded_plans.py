@@ -23,7 +23,8 @@ import types
 import torch
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "recipes"), str(pathlib.Path(__file__).parent)]
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+sys.path.append(str(ROOT / "recipes"))  # behind packages, of which some have the names of recipes
 import record as recipe  # noqa: E402
 import recorded  # noqa: E402
 from recorded_classes import CLASSES  # noqa: E402

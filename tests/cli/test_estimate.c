@@ -44,6 +44,10 @@ static void a_recorded_step_is_answered(void **state) {
     assert_true(command_says(RECORDED "--context 48", 0, "2 x 64, 3 x 64, 2 x 32"));
     assert_true(command_says(RECORDED "--device cpu --json", 0, "\"likely\": 943740"));
     assert_true(command_says(RECORDED "--gpu h100-80 --solve batch", 0, "the largest batch that fits"));
+    /* the longest context that fits: an answer for it does, and for one more doesn't */
+    assert_true(command_says("estimate " SNUG_ROOT "/tests/estimate/recorded/step_blocks.json --batch 512 "
+                             "--gpu h100-80 --solve context",
+                             0, "the longest context that fits"));
     assert_true(command_says(RECORDED "--dtype half", 0, "recorded in f32; 16 bits are played by rule"));
     assert_true(command_says(RECORDED "--loss fused", 2, "a recorded step is as it was recorded"));
     assert_true(command_says(RECORDED "--framework vllm", 2, "PyTorch's"));

@@ -6,6 +6,7 @@
 #include "cli/estimate/estimate.h"
 #include "estimate/emit/emit_recorded.h"
 #include "estimate/hardware_files.h"
+#include "estimate/recorded/recorded_rewrite.h"
 #include "io/json.h"
 
 enum { FRONT_LINES = 16 };
@@ -26,6 +27,24 @@ bool estimate_is_planned(const estimate_question *e) {
     return e->subject.recorded && (asked || e->o->estimate.emit == EMIT_TORCH);
 }
 
+/* Ways are played of the calls that were recorded: of a rewritten program nothing says what autograd keeps,
+ * nor of a host that updates how long it takes. */
+static status check_same_step(const estimate_question *e) {
+    const torch_settings *s = &e->settings.torch;
+    const char *said = s->host_keeps                            ? "--host-keeps"
+                       : s->adapter_rank                        ? "--adapter-rank"
+                       : s->in_backward                         ? "--optimizer-in-backward"
+                       : s->averages                            ? "--average"
+                       : torch_is_shared(s)                     ? "--shard"
+                       : recorded_is_rewritten(&e->recorded, s) ? "--dtype"
+                                                                : NULL;
+    if (!said) return STATUS_OK;
+    return status_set(STATUS_INVALID,
+                      "a plan is of the step as it was recorded, and %s asks for another one: record that "
+                      "step and plan it, or leave --memory and --emit out",
+                      said);
+}
+
 static status check(const estimate_question *e) {
     const options *o = e->o;
     if (o->run.memory_auto)
@@ -38,6 +57,7 @@ static status check(const estimate_question *e) {
     if (e->settings.torch.checkpointing)
         return status_set(STATUS_INVALID, "a plan chooses which modules are computed again; leave "
                                           "--gradient-checkpointing out");
+    TRY(check_same_step(e));
     if (o->html) return status_set(STATUS_INVALID, "--html has no page of such a plan; leave it out");
     if (o->estimate.emit && o->estimate.emit != EMIT_TORCH)
         return status_set(STATUS_INVALID, "a plan of a recorded step is for PyTorch; say --emit torch");

@@ -225,9 +225,9 @@ static void play_step(player *y) {
     uint32_t block = take_bytes(y, TAPE_GRADIENTS, earlier);
     play_events(y);
     give_bytes(y, TAPE_GRADIENTS, earlier, block);
-    uint32_t storages = recording_storages(y->p);
-    for (uint32_t i = 1; i <= 2 * storages + y->course->blocks; i++)
-        if (i > 2 * storages || role_of(y, recorded_course_of(y->course, i)) >= RECORDING_GRADIENT)
+    for (uint32_t i = 1; i <= recorded_course_storages(y->course); i++)
+        if (recorded_course_is_draws(y->course, i) ||
+            role_of(y, recorded_course_of(y->course, i)) >= RECORDING_GRADIENT)
             give(y, i);
     y->second = true;
 }
@@ -283,7 +283,7 @@ static status note_blocks(player *y) {
 }
 
 static status open_player(player *y) {
-    size_t storages = 2 * (size_t)recording_storages(y->p) + y->course->blocks + 1;
+    size_t storages = (size_t)recorded_course_storages(y->course) + 1;
     y->block = memory_new(storages, sizeof *y->block);
     y->there = memory_new(storages, sizeof *y->there);
     y->gradient_done = memory_new((size_t)recording_storages(y->p) + 1, sizeof *y->gradient_done);

@@ -56,6 +56,20 @@ static void widen(recorded_edit *e) {
     memory_free(by);
 }
 
+/* On a CPU products of 16 bits copy what they read within themselves; those of f32 do not. Such a storage
+ * comes and goes with its call, and no call has it as an operand. */
+static void forget_copies_within(recorded_edit *e) {
+    bool *is_operand = memory_new((size_t)e->storage_count + 1, sizeof *is_operand);
+    if (!is_operand) e->failed = true;
+    for (uint32_t i = 0; is_operand && i < e->operand_count; i++) is_operand[e->operands[i]] = true;
+    for (uint32_t i = 1; is_operand && i <= e->storage_count; i++) {
+        const edit_storage *s = edit_at(e, i);
+        bool within = s->role == RECORDING_MADE && s->born && s->died == s->born && !is_operand[i];
+        if (within && strstr(edit_call_name(e, s->born), "mm")) edit_drop(e, i);
+    }
+    memory_free(is_operand);
+}
+
 /* ---- which calls cast ---- */
 
 typedef enum { PROMOTES, LOWERS, WIDENS } policy;
@@ -472,6 +486,7 @@ static void lower(retyping *t) {
 
 void recorded_retype(recorded_edit *e, torch_types to, bool cuda, bool own_casts) {
     size_t calls = (size_t)e->call_count + 1, storages = (size_t)e->storage_count + 1;
+    if (to == TORCH_F32) forget_copies_within(e);
     widen(e);
     if (to == TORCH_F32 || e->failed) return;
     retyping t = { .e = e,

@@ -133,6 +133,7 @@ static status read_storages(json_reader *r, const char *key, void *into) {
     if (is(key, "name")) return read_numbers(r, &places, &p->name);
     if (is(key, "shape")) return read_by_run(r, &places, p->shape);
     if (is(key, "bytes")) return read_by_run(r, &sizes, p->bytes);
+    if (is(key, "left")) return read_numbers(r, &places, &p->left);
     return json_reader_skip(r);
 }
 
@@ -147,6 +148,24 @@ static status read_calls(json_reader *r, const char *key, void *into) {
     if (is(key, "reads")) return read_numbers(r, &places, &p->reads);
     if (is(key, "makes")) return read_numbers(r, &places, &p->makes);
     if (is(key, "operands")) return read_numbers(r, &counts, &p->operands);
+    return json_reader_skip(r);
+}
+
+static status read_saves(json_reader *r, const char *key, void *into) {
+    recording_program *p = into;
+    if (is(key, "module")) return read_numbers(r, &places, &p->save_module);
+    if (is(key, "storage")) return read_numbers(r, &places, &p->save_storage);
+    if (is(key, "at")) return read_numbers(r, &places, &p->save_at);
+    if (is(key, "used")) return read_numbers(r, &places, &p->save_used);
+    if (is(key, "until")) return read_numbers(r, &places, &p->save_until);
+    return json_reader_skip(r);
+}
+
+static status read_visits(json_reader *r, const char *key, void *into) {
+    recording_program *p = into;
+    if (is(key, "module")) return read_numbers(r, &places, &p->visit_module);
+    if (is(key, "calls")) return read_numbers(r, &places, &p->visit_calls);
+    if (is(key, "saves")) return read_numbers(r, &places, &p->visit_saves);
     return json_reader_skip(r);
 }
 
@@ -196,6 +215,8 @@ static status read_program(json_reader *r, const char *key, void *into) {
     if (is(key, "calls")) return read_object(r, read_calls, p);
     if (is(key, "events")) return read_numbers(r, &events, &p->events);
     if (is(key, "saved")) return read_numbers(r, &places, &p->saved);
+    if (is(key, "saves")) return read_object(r, read_saves, p);
+    if (is(key, "visits")) return read_object(r, read_visits, p);
     if (is(key, "shapes")) return read_shapes(r, p);
     if (is(key, "strings")) return read_texts(r, &p->strings);
     return json_reader_skip(r);
@@ -263,6 +284,7 @@ static status read_head(json_reader *r, const char *key, void *into) {
     if (is(key, "modules")) return read_modules(r, x);
     if (is(key, "entered")) return read_numbers(r, &places, &x->entered);
     if (is(key, "trained")) return read_texts(r, &x->trained);
+    if (is(key, "again")) return read_numbers(r, &places, &x->again);
     if (is(key, "programs")) return read_programs(r, x);
     return json_reader_skip(r);
 }
@@ -319,6 +341,35 @@ static const char *check_calls(const recording_program *p, const recording *x) {
     return below(&p->operands, p->role.count + 1) ? NULL : "a call reads a storage that is not there";
 }
 
+/* Pairs of a beginning and an end, each visit after or within those before it. */
+static bool nests(const recording_column *pairs, uint32_t most) {
+    for (uint32_t i = 0; i < pairs->count; i += 2)
+        if (pairs->of[i] > pairs->of[i + 1] || pairs->of[i + 1] > most ||
+            (i && pairs->of[i - 2] > pairs->of[i]))
+            return false;
+    return true;
+}
+
+/* All of that is there, or nothing. */
+static const char *check_holds(const recording_program *p, const recording *x) {
+    uint32_t calls = p->call_name.count, saves = p->save_storage.count, visits = p->visit_module.count;
+    if (!p->left.count && !saves && !visits) return NULL;
+    if (p->left.count != p->role.count || p->save_module.count != saves || p->save_at.count != saves ||
+        p->save_used.count != saves || p->save_until.count != saves || p->visit_calls.count != 2 * visits ||
+        p->visit_saves.count != 2 * visits)
+        return "columns of what is kept differ in length";
+    if (!below(&p->left, calls + 2) || !below(&p->save_at, calls + 1) || !below(&p->save_used, calls + 2) ||
+        !below(&p->save_until, calls + 2))
+        return "something is kept or let go behind a call that is not there";
+    if (!below(&p->save_module, x->modules.count) || !below(&p->visit_module, x->modules.count) ||
+        !below(&p->save_storage, p->role.count + 1))
+        return "something is kept that is not there";
+    for (uint32_t i = 0; i < saves; i++)
+        if (!p->save_storage.of[i]) return "something is kept that is not there";
+    bool fine = nests(&p->visit_calls, calls) && nests(&p->visit_saves, saves);
+    return fine ? NULL : "a module ends before it begins";
+}
+
 static const char *check_program(const recording_program *p, const recording *x, uint8_t *state) {
     uint32_t storages = p->role.count, runs = p->batches.count;
     if (!runs || runs > RECORDING_MOST_RUNS) return "a program has no runs, or too many";
@@ -334,6 +385,7 @@ static const char *check_program(const recording_program *p, const recording *x,
         if (p->saved.of[i] >= x->modules.count || !p->saved.of[i + 1] || p->saved.of[i + 1] > storages)
             return "something is saved that is not there";
     const char *wrong = check_calls(p, x);
+    if (!wrong) wrong = check_holds(p, x);
     return wrong ? wrong : check_events(p, state);
 }
 
@@ -345,6 +397,9 @@ static status check(const recording *x, const char *path) {
                           path);
     if (x->entered.count && x->entered.count != x->modules.count)
         return contradicts(path, "it says of other modules how often they run than it has");
+    for (uint32_t i = 0; i < x->again.count; i++)
+        if (x->again.of[i] >= x->modules.count || (i && x->again.of[i] <= x->again.of[i - 1]))
+            return contradicts(path, "modules that are computed again are not there, or not in their order");
     for (uint32_t i = 0; i < x->program_count; i++) {
         const recording_program *p = &x->programs[i];
         uint8_t *state = memory_new((size_t)p->role.count + 1, 1);
@@ -393,10 +448,13 @@ static void close_texts(recording_texts *t) {
 }
 
 static void close_program(recording_program *p) {
-    recording_column *const single[] = { &p->batches,    &p->lengths,  &p->role,   &p->dtype, &p->name,
-                                         &p->call_name,  &p->phase,    &p->module, &p->of,    &p->reads,
-                                         &p->makes,      &p->operands, &p->events, &p->saved, &p->shape_ranks,
-                                         &p->shape_dims, &p->shape_at };
+    recording_column *const single[] = { &p->batches,     &p->lengths,    &p->role,        &p->dtype,
+                                         &p->name,        &p->call_name,  &p->phase,       &p->module,
+                                         &p->of,          &p->reads,      &p->makes,       &p->operands,
+                                         &p->events,      &p->saved,      &p->shape_ranks, &p->shape_dims,
+                                         &p->shape_at,    &p->left,       &p->save_module, &p->save_storage,
+                                         &p->save_at,     &p->save_used,  &p->save_until,  &p->visit_module,
+                                         &p->visit_calls, &p->visit_saves };
     for (size_t i = 0; i < sizeof single / sizeof *single; i++) memory_free(single[i]->of);
     for (int i = 0; i < RECORDING_MOST_RUNS; i++) {
         memory_free(p->shape[i].of);
@@ -414,5 +472,6 @@ void recording_close(recording *x) {
     close_texts(&x->modules);
     close_texts(&x->classes);
     close_texts(&x->trained);
+    memory_free(x->again.of);
     *x = (recording){ 0 };
 }

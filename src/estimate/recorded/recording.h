@@ -50,6 +50,14 @@ typedef struct {
         operands;            /* how many of the operands, which are storages, one after another */
     recording_column events; /* 0: the next call; n: it makes storage n; -n: that one dies */
     recording_column saved;  /* pairs: a module, and a storage that it keeps for backward */
+    /* What follows may be missing. How many calls were made before something happened; more than there are:
+     * it did not. */
+    recording_column left; /* by storage: nobody but autograd has it */
+    /* Tensors that autograd keeps, in order; kept, wanted and let go. */
+    recording_column save_module, save_storage, save_at, save_used, save_until;
+    /* Each time that a module ran in forward, in order of their beginnings; pairs: before it began and ended.
+     */
+    recording_column visit_module, visit_calls, visit_saves;
     recording_column shape_ranks, shape_dims;
     recording_column shape_at; /* made from ranks: where in shape_dims a shape begins */
     recording_texts strings;
@@ -61,6 +69,8 @@ typedef struct {
         classes;              /* "model.layers.0", "LlamaDecoderLayer"; the first is the model itself */
     recording_column entered; /* by module: how often forward runs it; none: the file does not say */
     recording_texts trained;
+    recording_column
+        again; /* modules that the model's own library computes again, ascending; may be missing */
     recording_program programs[RECORDING_MOST_PROGRAMS];
     uint32_t program_count;
 } recording;

@@ -1,0 +1,71 @@
+"""Recordings by docs/recording.schema.json, judged by the package jsonschema: recordings.py PROGRAM. Exit code 1 where
+something is wrong.
+
+Those that tests have, and one that the recipe which PROGRAM prints makes, where torch is installed."""
+
+import importlib.util
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import jsonschema
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SCHEMA = jsonschema.Draft202012Validator(json.loads((ROOT / "docs" / "recording.schema.json").read_text()))
+
+
+def check(path):
+    recording = json.loads(path.read_text())
+    for wrong in SCHEMA.iter_errors(recording):
+        sys.exit(f"{path.name}: {wrong.message[:200]} at {list(wrong.absolute_path)}")
+    return recording
+
+
+def is_refused(recording, change):
+    other = json.loads(json.dumps(recording))
+    change(other)
+    if SCHEMA.is_valid(other):
+        sys.exit("the schema takes what is no recording")
+
+
+def answer(program, path, *more):
+    command = [program, "estimate", str(path), "--device", "cpu", "--json", *more]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"{command}: {done.stderr}")
+    return json.loads(done.stdout)["live_bytes"]["likely"]
+
+
+def check_fresh(program, folder):
+    recipe = subprocess.run([program, "estimate", "--recipe", "plain"], capture_output=True, text=True, check=True)
+    (folder / "step.py").write_text(recipe.stdout)
+    done = subprocess.run([sys.executable, "step.py"], cwd=folder, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"the recipe ends with {done.returncode}: {done.stderr[-500:]}")
+    recording = check(folder / "step.json")
+    if not all(p["saves"]["at"] and p["visits"]["module"] for p in recording["programs"]):
+        sys.exit("a fresh recording does not say what is kept, or which modules ran")
+    small, large = answer(program, folder / "step.json", "--batch", "4"), answer(program, folder / "step.json",
+                                                                                 "--batch", "8")
+    if not small < large:
+        sys.exit(f"a batch of 8 takes {large} bytes and one of 4 {small}")
+
+
+def main():
+    stored = sorted((ROOT / "tests" / "estimate" / "recorded").glob("*.json"))
+    for path in stored:
+        recording = check(path)
+    is_refused(recording, lambda r: r.pop("modules"))
+    is_refused(recording, lambda r: r.update(snug_step=2))
+    is_refused(recording, lambda r: r["programs"][0]["calls"].update(phase=[3]))
+    is_refused(recording, lambda r: r["programs"][0]["saves"].pop("until"))
+    if importlib.util.find_spec("torch"):
+        with tempfile.TemporaryDirectory() as folder:
+            check_fresh(sys.argv[1], pathlib.Path(folder))
+    print(f"{len(stored)} stored recordings" + (" and a fresh one" if importlib.util.find_spec("torch") else ""))
+
+
+if __name__ == "__main__":
+    main()
