@@ -14,7 +14,8 @@ fi
 
 # Left out are pieces of C files of the CPU, included between definitions, its intrinsics, and what is C++ only.
 headers() { find src/base src/ir src/ops -name '*.h' ! -name 'attention_*_kernel.h' ! -name 'matmul_avx512.h' \
-    ! -name 'matmul_kernel_tiles.h' ! -name 'matmul_int8_tiles.h' ! -name 'attention_pairs_tiles.h' ! -name '*_stream_loops.h' \
+    ! -name 'matmul_kernel_tiles.h' ! -name 'matmul_int8_tiles.h' ! -name 'attention_pairs_tiles.h' \
+    ! -name '*_stream_loops.h' \
     ! -name 'matmul_int8_stream_256.h' ! -name 'matmul_int4_256.h' ! -name '*cuda*.h' | sort; }
 around() { # FILE...
     printf '#include <%s>\n' math.h stdlib.h string.h
