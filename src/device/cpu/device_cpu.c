@@ -153,7 +153,7 @@ device_runtime device_runtime_reserve(int threads) {
 #elif defined(SNUG_CUDA_PLANNED)
     uint64_t code = 8u << 20;
 #else
-    uint64_t code = 10u << 20; /* with kernels for GPUs */
+    uint64_t code = 9u << 20; /* with kernels for GPUs */
 #endif
     return (device_runtime){ .code = code + host_bytes + ranks_bytes,
                              .ranks = ranks_bytes,

@@ -425,6 +425,9 @@ uint64_t available(const device *d) {
 
 device_parts reserve(const device *) { return { 640 << 10, 256 << 10, 128 << 10, 0 }; }
 
+/* The code of kernels, and what runs their threads, are in the process here. */
+uint64_t driver(const device *) { return 1u << 20; }
+
 uint64_t resident(const device *) {
     uint64_t pages = 0;
     for (const device_pool &p : pools) {
@@ -454,7 +457,7 @@ device emulated() {
     d.rates = rates, d.available = available, d.reserve = reserve, d.beside = beside;
     d.open = open_pool, d.close = close_pool, d.put = put, d.get = get;
     d.open_host = open_host, d.close_host = close_host, d.failed = failed;
-    d.begin = begin, d.end = end, d.host = host, d.resident = resident, d.fill = fill;
+    d.begin = begin, d.end = end, d.host = host, d.resident = resident, d.driver = driver, d.fill = fill;
     d.carry = carry, d.stamps = stamps, d.stamp = stamp;
     d.copy = copy, d.call = call, d.mark = mark, d.after = after;
     d.stream = stream, d.happened = happened;
