@@ -278,7 +278,7 @@ static status emit(const planned *p, text *t) {
     char line[160], bytes[UNITS_TEXT_BYTES], has[UNITS_TEXT_BYTES];
     snprintf(line, sizeof line, "takes %s (%llu bytes) of %s, and has %s", bytes_of(p, p->way, bytes),
              (unsigned long long)(p->way->bytes + p->beside), p->measure, units_bytes_text(p->budget, has));
-    return emit_recorded(&p->e->recorded, &p->plan, p->way, line, t);
+    return emit_recorded(&p->e->recorded, p->way, line, t);
 }
 
 static status answer(planned *p, cli_streams *streams) {

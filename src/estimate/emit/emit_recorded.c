@@ -194,8 +194,7 @@ static void add_step(const recording *r, const plan_way *w, text *out) {
                   "    return losses\n");
 }
 
-status emit_recorded(const recording *r, const recorded_plan *p, const plan_way *w, const char *promised,
-                     text *out) {
+status emit_recorded(const recording *r, const plan_way *w, const char *promised, text *out) {
     text_add(out, "# snug estimate: ");
     json_add_quoted(out, r->model);
     text_add(out, " %s\n", promised);
@@ -211,7 +210,7 @@ status emit_recorded(const recording *r, const recorded_plan *p, const plan_way 
     if (w->away) TRY(add_list(r, w, PLAN_AWAY, out));
     if (w->away) {
         text_add(out, "LEAST = %llu  # bytes: smaller tensors stay on the device\n",
-                 (unsigned long long)p->least);
+                 (unsigned long long)w->least);
         text_add(out, "%s", away_of_python);
     }
     add_prepare(r, w, out);

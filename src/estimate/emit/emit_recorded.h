@@ -9,5 +9,4 @@
 status emit_recorded_names(const recording *r, const plan_way *w, plan_action action, text *out);
 
 /* `promised`: a sentence on what it takes, of one line. */
-status emit_recorded(const recording *r, const recorded_plan *p, const plan_way *w, const char *promised,
-                     text *out);
+status emit_recorded(const recording *r, const plan_way *w, const char *promised, text *out);

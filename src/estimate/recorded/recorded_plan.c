@@ -102,7 +102,7 @@ static status fill(planning *n, plan_way *w) {
     raise(&w->reserved, losses(n, w));
     const interval *b = n->settings.cuda ? &w->reserved : &w->live;
     w->bytes = n->q->surely ? b->high : b->likely + b->likely / UNSEEN;
-    w->host_bytes = moved.host;
+    w->host_bytes = moved.host, w->least = n->tree.least;
     double link = n->rates.link > 0 ? (moved.there + moved.back) / n->rates.link : 0;
     link += moved.transferred * n->rates.begin;
     w->seconds = (double)w->accumulate * (n->tree.once + again + link) + n->tree.update;
@@ -205,7 +205,6 @@ static status plan_micro(planning *n, uint32_t micros) {
     n->rates = rates_of(n->q, n->sizes.program);
     TRY(plan_tree_find(n->q->recording, &n->sizes, &n->settings, &n->rates, &n->tree));
     n->out->keeps_batch |= n->tree.mixes_samples;
-    n->out->least = n->tree.least;
     memset(n->action, 0, n->q->recording->modules.count * sizeof *n->action);
     TRY(add_way(n, n->action));
     if (n->settings.batch == n->q->settings.batch) n->out->plain = n->out->ways[n->out->count - 1];

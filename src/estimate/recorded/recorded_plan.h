@@ -27,6 +27,7 @@ typedef struct {
     uint64_t bytes;            /* what is promised, and compared with a budget: live on a CPU, else reserved;
                                 * a little above the likely value, or the upper end */
     uint64_t host_bytes;       /* that the host keeps, at most */
+    uint64_t least;            /* bytes of storages that go to the host, at least */
     double seconds;            /* of a step, at the device's rates */
     uint64_t by_term[TAPE_TERMS];
     const char *peak_in;
@@ -37,7 +38,6 @@ typedef struct {
     uint32_t count;     /* at least one */
     uint32_t tried;     /* ways that were played */
     plan_way plain;     /* as asked, nothing computed again; its bytes are 0 where the recording can't tell */
-    uint64_t least;     /* bytes of storages that go to the host, at least */
     bool keeps_batch;   /* the batch is not cut, since batch norm looks at all samples */
     bool knows_modules; /* the recording says how often modules run; else none is computed again */
     uint64_t parameters, trained;

@@ -390,7 +390,8 @@ static const char *check_program(const recording_program *p, const recording *x,
 }
 
 static status check(const recording *x, const char *path) {
-    if (!x->model || !x->device || !x->torch || !x->optimizer || !x->autocast || !x->program_count)
+    if (!x->model || !x->device || !x->torch || !x->optimizer || !x->autocast || !x->program_count ||
+        !x->modules.count)
         return status_set(STATUS_INVALID,
                           "%s: the recording is not whole: the model, what it was recorded "
                           "with or the step itself is missing",
