@@ -111,7 +111,7 @@ static void the_same_bits(void **state) {
     }
 }
 
-/* With nobody there: the same ranks on one host are faster, and the slow link is most of the step. */
+/* With nobody there: the same ranks on one host are faster, and the slow link shows in the step. */
 static void plans_know_the_link(void **state) {
     (void)state;
     if (!there) return;
@@ -124,7 +124,7 @@ static void plans_know_the_link(void **state) {
     scratch_write("beside", beside.out, strlen(beside.out));
     double slow = number_in("apart", "predicted.step_seconds"),
            fast = number_in("beside", "predicted.step_seconds");
-    if (slow < fast + 0.05) fail_msg("%.3f s on two hosts, and %.3f s on one", slow, fast);
+    if (slow < 1.15 * fast) fail_msg("%.3f s on two hosts, and %.3f s on one", slow, fast);
     command_free(&apart);
     command_free(&beside);
     command_result groups =

@@ -92,7 +92,7 @@ static void absent_keys_have_the_defaults_of_transformers(void **state) {
 static const struct {
     const char *add, *sentence;
 } bad_members[] = {
-    { "\"model_type\": \"falcon\"", "'model_type' is 'falcon'" },
+    { "\"model_type\": \"mamba2\"", "'model_type' is 'mamba2'" },
     { "\"model_type\": 2", "'model_type' is 2" },
     { "\"n_layer\": \"2\"", "'n_layer' is \"2\"" },
     { "\"n_layer\": 0", "'n_layer' is 0" },
