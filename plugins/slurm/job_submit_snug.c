@@ -97,14 +97,22 @@ typedef struct {
     int count;
     char values[16][VALUE_BYTES + 64];
     int used;
+    bool full; /* something found no room: the job is not asked about */
 } line;
 
 static void add(line *l, const char *word) {
-    if (l->count < MOST_ARGUMENTS) l->words[l->count++] = word;
+    if (l->count < MOST_ARGUMENTS)
+        l->words[l->count++] = word;
+    else
+        l->full = true;
 }
 
 static void add_text(line *l, const char *name, const char *value) {
-    if (!value || !*value || strlen(value) >= VALUE_BYTES || l->used == 16) return;
+    if (!value || !*value) return;
+    if (strlen(value) >= VALUE_BYTES || l->used == 16) {
+        l->full = true;
+        return;
+    }
     snprintf(l->values[l->used], sizeof l->values[0], "--%s=%s", name, value);
     add(l, l->values[l->used++]);
 }
@@ -224,6 +232,7 @@ static int ask(const site *s, const job_desc_msg_t *job, char said[SAID_BYTES]) 
     clock_gettime(CLOCK_MONOTONIC, &end);
     end.tv_sec += s->seconds;
     make_line(s, job, &l);
+    if (l.full) return -1;
     if (pipe2(in, O_CLOEXEC)) return -1;
     if (pipe2(out, O_CLOEXEC)) {
         close(in[0]), close(in[1]);

@@ -8,7 +8,7 @@
 #include "base/memory.h"
 #include "io/file.h"
 
-enum { NESTED = 3 }; /* scripts within scripts */
+enum { NESTED = 3, /* scripts within scripts */ MOST_GPUS = 1 << 20 };
 
 typedef struct {
     admit_reading *out;
@@ -30,14 +30,17 @@ static void unseen(admit_reading *r, const char *format, const char *what) {
 
 /* How many devices a run has: what launchers say, or one for a process that nobody launched. */
 static int64_t gpus_of(const resources *asks, const launch_found *f, const recipe *r) {
-    int64_t all = resources_all_gpus(asks), node = resources_node_gpus(asks),
-            nodes = f->nodes      ? f->nodes
-                    : asks->nodes ? asks->nodes
-                                  : 1;
-    if (r->processes) return r->processes; /* accelerate's are of all nodes; a server has its own */
-    if (f->processes) return f->processes * nodes;
-    if (f->all || f->launched) return node ? node * nodes : all;
-    return 1;
+    int64_t all = resources_all_gpus(asks), node = resources_node_gpus(asks), n = 1,
+            nodes = f->nodes                       ? f->nodes
+                    : asks->nodes && !f->one_node  ? asks->nodes
+                                                   : 1;
+    if (r->processes) /* accelerate's are of all nodes; a server has its own */
+        n = r->processes;
+    else if (f->processes)
+        n = f->of_all_nodes ? f->processes : f->processes * nodes;
+    else if (f->all || f->launched)
+        n = node ? node * nodes : all;
+    return n < MOST_GPUS ? n : MOST_GPUS;
 }
 
 static bool is_server(const recipe *r) { return r->framework && strcmp(r->framework, "vllm") == 0; }
@@ -47,24 +50,35 @@ static void read_inner(walk *w, shell *s, const char *all, size_t bytes, const s
         unseen(w->out, "scripts within scripts are read %s deep, and no further", "three");
         return;
     }
+    s->work += bytes + SHELL_COMMAND_BYTES; /* as much is cleared for each */
+    if (s->work > SHELL_WORK_BYTES) {
+        s->cut = true;
+        return;
+    }
+    const trainer_files files = w->files; /* a child's folder is its own */
     char *copy = memory_new(bytes + 1, 1); /* the words that it is of change as it is read */
     if (!copy) {
         w->failed = status_set(STATUS_FAILED, "no memory to read a script");
         return;
     }
     memcpy(copy, all, bytes);
+    if (c->prefixed) shell_doubt(s);
     w->depth++;
     status result = shell_read(s, copy, bytes, c->maybe);
     if (result != STATUS_OK) w->failed = result;
     w->depth--;
+    w->files = files;
+    shell_doubt(s); /* what the child has set is no longer so, nor are its arguments the script's */
+    shell_doubt_arguments(s);
     memory_free(copy);
 }
 
-/* Its arguments are its own; the script's are not known behind it, which is seldom asked. */
+/* Its arguments are its own; the script's are not known behind it. */
 static void read_line(walk *w, shell *s, const launch_found *f, const shell_command *c) {
     char *line = memory_text(f->line);
     if (line && f->words.count > 1)
-        shell_set_arguments(s, f->words.words + 1, f->words.count - 1); /* the first is $0 */
+        shell_set_arguments(s, f->words.words + 1, f->words.unsure + 1,
+                            f->words.count - 1); /* the first is $0 */
     if (line) read_inner(w, s, line, strlen(line), c);
     memory_free(line);
 }
@@ -77,15 +91,18 @@ static void read_script_file(walk *w, shell *s, const launch_found *f, const she
         unseen(w->out, "it starts %.80s, which was not read", f->script);
         return;
     }
-    shell_set_arguments(s, f->words.words, f->words.count);
+    shell_set_arguments(s, f->words.words, f->words.unsure, f->words.count);
     read_inner(w, s, data, bytes, c);
     memory_free(data);
 }
 
-static void keep_run(walk *w, const shell_command *c, const launch_found *f, recipe *r) {
+static void keep_run(walk *w, const shell *s, const shell_command *c, const launch_found *f, recipe *r) {
     admit_reading *out = w->out;
     if (c->cut) recipe_unseen(r, "the command is longer than what is read");
     if (c->maybe) recipe_unseen(r, "it runs only if something holds that is not known here");
+    const shell_variable *seen = shell_find(s, "CUDA_VISIBLE_DEVICES");
+    if (c->hides || (seen && (seen->unsure || *seen->value < '0' || *seen->value > '9')))
+        recipe_unseen(r, "CUDA_VISIBLE_DEVICES may leave it no device");
     if (out->run_count == ADMIT_MOST_RUNS) {
         unseen(out, "more than %s commands train; the others were not looked at", "eight");
         recipe_close(r);
@@ -93,6 +110,8 @@ static void keep_run(walk *w, const shell_command *c, const launch_found *f, rec
     }
     int64_t gpus = gpus_of(&out->asks, f, r);
     out->gpus[out->run_count] = gpus;
+    int64_t asked = resources_all_gpus(&out->asks);
+    if (asked && gpus > asked) recipe_unseen(r, "it starts more processes than the job has devices");
     if (r->shard > RECIPE_DDP && gpus <= 1)
         recipe_unseen(r, "over how many devices weights are shared out is not known");
     if (gpus > 1 && !is_server(r) && !f->launched && !r->processes)
@@ -100,11 +119,52 @@ static void keep_run(walk *w, const shell_command *c, const launch_found *f, rec
     out->runs[out->run_count++] = *r;
 }
 
+static bool is_among(const char *word, const char *const *words) {
+    for (; *words; words++)
+        if (strcmp(word, *words) == 0) return true;
+    return false;
+}
+
+/* What sets variables in ways that are not followed. */
+static void doubt_what_it_sets(shell *s, const shell_command *c) {
+    static const char *const all[] = { "source", ".", "eval", "let", NULL };
+    static const char *const named[] = { "read", "unset", "printf", "mapfile", "readarray", "getopts", NULL };
+    const char *name = c->words[0].text;
+    if (strcmp(name, "builtin") == 0 || strcmp(name, "command") == 0) shell_doubt(s);
+    if (is_among(name, all)) shell_doubt(s);
+    if (strcmp(name, "eval") == 0) shell_doubt_arguments(s);
+    if (!is_among(name, named)) return;
+    for (uint32_t i = 1; i < c->count; i++) {
+        char plain[64];
+        snprintf(plain, sizeof plain, "%.63s", c->words[i].text);
+        plain[strcspn(plain, "[")] = 0; /* an item of a list */
+        if (c->words[i].unsure) shell_doubt(s);
+        if (shell_find(s, plain)) shell_set(s, plain, "", true);
+    }
+}
+
+/* "set -- a b" sets arguments, and "set a b" too; "set -o pipefail" does not. */
+static void take_set(shell *s, const shell_command *c) {
+    const char *words[SHELL_MOST_WORDS];
+    bool unsure[SHELL_MOST_WORDS];
+    uint32_t at = 1;
+    while (at < c->count && strchr("-+", c->words[at].text[0]) && strcmp(c->words[at].text, "--") != 0)
+        at += text_ends_with(c->words[at].text, "o") ? 2 : 1;
+    if (at >= c->count) return;
+    bool marked = strcmp(c->words[at].text, "--") == 0;
+    at += marked;
+    for (uint32_t i = at; i < c->count; i++)
+        words[i - at] = c->words[i].text, unsure[i - at] = c->words[i].unsure;
+    shell_doubt_arguments(s); /* those that it has no longer */
+    if (marked && !c->maybe && !c->child && !c->cut) shell_set_arguments(s, words, unsure, c->count - at);
+}
+
 static bool take_builtin(walk *w, shell *s, const shell_command *c) {
     const char *name = c->words[0].text;
+    doubt_what_it_sets(s, c);
     if (strcmp(name, "cd") == 0 || strcmp(name, "pushd") == 0) {
         const char *to = c->count > 1 ? c->words[1].text : "";
-        bool known = *to && !c->words[1].unsure && !c->maybe && strlen(to) < 2000;
+        bool known = *to && !c->words[1].unsure && !c->maybe && !c->child && strlen(to) < 2000;
         char joined[4096];
         if (!known || *to == '~')
             w->files.may_open = false; /* relative names are somewhere else now */
@@ -114,13 +174,10 @@ static bool take_builtin(walk *w, shell *s, const shell_command *c) {
             snprintf(w->files.folder, sizeof w->files.folder, "%s", joined);
         return true;
     }
-    if (strcmp(name, "set") == 0 && c->count > 1 && strcmp(c->words[1].text, "--") == 0) {
-        const char *words[SHELL_MOST_WORDS];
-        for (uint32_t i = 2; i < c->count; i++) words[i - 2] = c->words[i].text;
-        if (!c->maybe) shell_set_arguments(s, words, c->count - 2);
-        return true;
-    }
-    return strcmp(name, "shift") == 0;
+    bool shifts = strcmp(name, "shift") == 0, sets = strcmp(name, "set") == 0;
+    if (shifts) shell_doubt_arguments(s);
+    if (sets) take_set(s, c);
+    return shifts || sets;
 }
 
 /* Called by the shell for every command of the script. */
@@ -154,7 +211,7 @@ static bool read_command(void *context, shell *s, const shell_command *c) {
     trainer_read(t, &rest, &w->files, &r);
     bool trains = !trainer_is_own(t) || r.model[0] || r.batch || r.rank || r.context;
     if (trains)
-        keep_run(w, c, &f, &r);
+        keep_run(w, s, c, &f, &r);
     else
         recipe_close(&r);
     return false;
@@ -206,7 +263,7 @@ static status read_all(const admit_job *job, walk *w, shell *s) {
     if (out->asks.cut) unseen(out, "%s of what is asked for is not known", "something");
     snprintf(w->files.folder, sizeof w->files.folder, "%s", out->asks.folder);
     set_environment(s, &out->asks);
-    shell_set_arguments(s, job->arguments, job->argument_count);
+    shell_set_arguments(s, job->arguments, NULL, job->argument_count);
     if (out->asks.wrapped) return shell_read(s, out->asks.wrapped, strlen(out->asks.wrapped), false);
     if (!job->script) return STATUS_OK;
     if (job->bytes > SHELL_SCRIPT_BYTES)

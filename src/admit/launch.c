@@ -61,22 +61,29 @@ static void count_processes(const char *value, launch_found *f) {
     f->all |= strcmp(value, "gpu") == 0 || strcmp(value, "auto") == 0 || strchr(value, '?') != NULL;
 }
 
-static void take_torchrun(launch_found *f) {
+static void take_nodes(const char *value, launch_found *f, recipe *r) {
+    f->nodes = recipe_count(value);
+    if (!f->nodes) recipe_unseen(r, "on how many nodes it runs is not known");
+}
+
+static void take_torchrun(launch_found *f, recipe *r) {
     launch_option o;
-    f->launched = true;
+    f->launched = f->one_node = true;
+    f->processes = 0, f->of_all_nodes = false; /* what a launcher before it starts is launchers */
     while (next_option(f, "standalone,no_python,m,module,use_env,rdzv", &o)) {
         if (strcmp(o.name, "nproc_per_node") == 0) count_processes(o.value, f);
-        if (strcmp(o.name, "nnodes") == 0) f->nodes = recipe_count(o.value);
+        if (strcmp(o.name, "nnodes") == 0) take_nodes(o.value, f, r);
     }
 }
 
-static void take_deepspeed(launch_found *f) {
+static void take_deepspeed(launch_found *f, recipe *r) {
     launch_option o;
-    f->launched = f->all = true;
+    f->launched = f->all = f->one_node = true;
     while (
         next_option(f, "no_python,module,no_local_rank,force_multi,no_ssh_check,enable_each_rank_log", &o)) {
         if (strcmp(o.name, "num_gpus") == 0) count_processes(o.value, f);
-        if (strcmp(o.name, "num_nodes") == 0) f->nodes = recipe_count(o.value);
+        if (strcmp(o.name, "num_nodes") == 0) take_nodes(o.value, f, r);
+        if (listed("hostfile,H", o.name)) recipe_unseen(r, "on how many nodes it runs is not known");
     }
 }
 
@@ -108,7 +115,7 @@ static void take_mpirun(launch_found *f) {
     while (next_option(f, flags, &o)) {
         bool two = strcmp(o.name, "mca") == 0 || strcmp(o.name, "gmca") == 0;
         if (two) take(f, 1);
-        if (listed("n,np,c", o.name)) count_processes(o.value, f);
+        if (listed("n,np,c", o.name)) count_processes(o.value, f), f->of_all_nodes = true;
     }
 }
 
@@ -125,8 +132,9 @@ static void take_srun(launch_found *f, const resources *asks) {
 /* Interpreters and wrappers whose options are of no interest. */
 static bool take_wrapper(launch_found *f, const char *name) {
     static const launcher wrappers[] = {
-        { "exec,command,nohup,time,eval,builtin,sudo", "" },
-        { "nice,numactl,taskset,stdbuf,chrt,ionice,setsid,ddp", "localalloc,l,a" },
+        { "exec,command,nohup,eval,builtin,sudo", "" },
+        { "nice,numactl,taskset,stdbuf,chrt,ionice,setsid,ddp,time",
+          "localalloc,l,a,v,p,q,verbose,portability,quiet,append" },
         { "uv,poetry,pixi,pipenv,hatch,rye,conda,mamba,micromamba",
           "no_capture_output,live_stream,frozen,no_sync,locked" },
         { "singularity,apptainer",
@@ -143,7 +151,7 @@ static bool take_wrapper(launch_found *f, const char *name) {
     return true;
 }
 
-static bool take_environment(launch_found *f, const char *name) {
+static bool take_environment(launch_found *f, const char *name, recipe *r) {
     launch_option o;
     if (strcmp(name, "timeout") == 0) {
         take(f, 1);
@@ -154,7 +162,12 @@ static bool take_environment(launch_found *f, const char *name) {
     if (strcmp(name, "env") != 0) return false;
     take(f, 1);
     while (next_option(f, "i,0", &o)) {}
-    while (strchr(word(f, 0), '=')) take(f, 1);
+    for (; strchr(word(f, 0), '='); take(f, 1)) {
+        static const char devices[] = "CUDA_VISIBLE_DEVICES=";
+        const char *value = word(f, 0) + sizeof devices - 1;
+        if (strncmp(word(f, 0), devices, sizeof devices - 1) == 0 && (*value < '0' || *value > '9'))
+            recipe_unseen(r, "CUDA_VISIBLE_DEVICES may leave it no device");
+    }
     return true;
 }
 
@@ -200,7 +213,7 @@ static bool take_shell(launch_found *f, const char *name) {
 /* One launcher; false: it is none. */
 static bool take_one(const resources *asks, const trainer_files *files, launch_found *f, recipe *r) {
     const char *name = plain(word(f, 0));
-    if (take_wrapper(f, name) || take_environment(f, name) || take_python(f, name, r)) return true;
+    if (take_wrapper(f, name) || take_environment(f, name, r) || take_python(f, name, r)) return true;
     if (take_shell(f, name)) return true;
     bool known = true;
     if (strcmp(name, "srun") == 0) {
@@ -208,10 +221,10 @@ static bool take_one(const resources *asks, const trainer_files *files, launch_f
         take_srun(f, asks);
     } else if (listed("torchrun,torch.distributed.run,torch.distributed.launch", name)) {
         take(f, 1);
-        take_torchrun(f);
+        take_torchrun(f, r);
     } else if (listed("deepspeed,deepspeed.launcher.runner", name)) {
         take(f, 1);
-        take_deepspeed(f);
+        take_deepspeed(f, r);
     } else if (strcmp(name, "accelerate") == 0 && strcmp(word(f, 1), "launch") == 0) {
         take(f, 2);
         take_accelerate(f, files, r);

@@ -9,6 +9,8 @@ typedef struct {
     trainer_words words; /* what is left */
     int64_t processes;   /* on a node, as a launcher says; 0: none did */
     int64_t nodes;       /* likewise */
+    bool one_node;       /* it starts them on one node, unless `nodes` says more */
+    bool of_all_nodes;   /* `processes` is of all nodes */
     bool all;            /* one process for each device */
     bool launched;       /* one that starts a process a device */
     const char *line;    /* of `bash -c`: a script; its words are in `words` behind it */

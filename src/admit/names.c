@@ -67,7 +67,6 @@ static const char *const plain[] = {
     "gradient_checkpointing_kwargs",
     "keep_linebreaks",
     "validation_split_percentage",
-    "max_train_samples",
     "max_eval_samples",
     "group_by_length",
     "include_",
@@ -90,7 +89,6 @@ static const char *const plain[] = {
     "warmup_steps",
     "train_on_inputs",
     "mlm_probability",
-    "line_by_line",
     /* axolotl */
     "model_type",
     "tokenizer_type",

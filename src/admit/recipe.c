@@ -86,7 +86,7 @@ static void add_training(const recipe *r, int64_t gpus, bool least, recipe_optio
     add_number(o, "--batch", r->batch);
     if (r->accumulate > 1) add_number(o, "--accumulate", r->accumulate);
     int64_t context = r->context;
-    if (least && !r->fixed && (!context || context > SHORT)) context = SHORT;
+    if (least && (!context || (!r->fixed && context > SHORT))) context = SHORT;
     add_number(o, "--context", context);
     add_pair(o, "--dtype", types_of(r, least));
     add_pair(o, "--optimizer", r->optimizer);

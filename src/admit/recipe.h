@@ -25,6 +25,7 @@ typedef struct {
     int64_t rank, base_bits, processes, labels;
     recipe_types types;
     recipe_shard shard;
+    bool trains;                  /* it is told to */
     bool judges;                  /* its model ends in classes of texts, not in a vocabulary */
     bool half_weights;            /* weights are loaded in 16 bits, whatever products run in */
     bool f32_weights;             /* said so, or made anew */

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <strings.h>
 
+enum { MOST_OF_ALL = 1 << 20 }; /* of anything that is counted, and of sums */
+
 /* ---- values ---- */
 
 /* "2", or of "2-4" the first; 0: no number of this kind. */
@@ -13,7 +15,7 @@ static int64_t count_of(const char *value) {
     char *end;
     errno = 0;
     long long n = strtoll(value, &end, 10);
-    return errno || end == value || n < 0 || n > 1 << 20 ? 0 : n;
+    return errno || end == value || n < 0 || n > MOST_OF_ALL ? 0 : n;
 }
 
 /* Slurm's sizes: 4G, 512M, 1T; without a letter mebibytes. */
@@ -147,6 +149,17 @@ static const struct {
     { "verbose", 'v', FLAG },
     { "version", 'V', FLAG },
     { "wait", 'W', FLAG },
+    /* srun's */
+    { "disable-status", 'X', FLAG },
+    { "exact", 0, FLAG },
+    { "kill-on-bad-exit", 'K', FLAG },
+    { "label", 'l', FLAG },
+    { "multi-prog", 0, FLAG },
+    { "no-allocate", 'Z', FLAG },
+    { "overlap", 0, FLAG },
+    { "preserve-env", 'E', FLAG },
+    { "pty", 0, FLAG },
+    { "unbuffered", 'u', FLAG },
 };
 enum { ROWS = sizeof table / sizeof *table };
 
@@ -163,15 +176,28 @@ static meaning meaning_of_letter(char letter) {
     return NOTHING;
 }
 
+/* A type holds until the option that named it is said again, or another names one. */
+static int64_t read_typed(resources *r, meaning m, const char *value) {
+    char before[RESOURCES_WORD_BYTES];
+    memcpy(before, r->type, sizeof before);
+    r->type[0] = 0;
+    int64_t n = m == GRES ? read_gres(r, value) : read_gpus(r, value);
+    if (r->type[0])
+        r->type_from = m;
+    else if (r->type_from != (int)m)
+        memcpy(r->type, before, sizeof before);
+    return n < MOST_OF_ALL ? n : MOST_OF_ALL;
+}
+
 static void store(resources *r, meaning m, const char *value) {
     switch (m) {
     case NODES: r->nodes = count_of(value); break;
     case TASKS: r->tasks = count_of(value); break;
     case TASKS_PER_NODE: r->tasks_per_node = count_of(value); break;
-    case GRES: r->type[0] = 0, r->gpus_per_node = read_gres(r, value); break;
-    case GPUS: r->type[0] = 0, r->gpus = read_gpus(r, value); break;
-    case GPUS_PER_NODE: r->type[0] = 0, r->gpus_per_node = read_gpus(r, value); break;
-    case GPUS_PER_TASK: r->type[0] = 0, r->gpus_per_task = read_gpus(r, value); break;
+    case GRES: r->gpus_per_node = read_typed(r, m, value); break;
+    case GPUS: r->gpus = read_typed(r, m, value); break;
+    case GPUS_PER_NODE: r->gpus_per_node = read_typed(r, m, value); break;
+    case GPUS_PER_TASK: r->gpus_per_task = read_typed(r, m, value); break;
     case MEMORY: r->memory = bytes_of(value); break;
     case MEMORY_PER_GPU: r->memory_per_gpu = bytes_of(value); break;
     case MEMORY_PER_CPU: r->memory_per_cpu = bytes_of(value); break;
@@ -282,9 +308,10 @@ int64_t resources_all_gpus(const resources *r) {
     int64_t nodes = r->nodes ? r->nodes : 1, tasks = r->tasks            ? r->tasks
                                                      : r->tasks_per_node ? r->tasks_per_node * nodes
                                                                          : nodes;
-    if (r->gpus) return r->gpus;
-    if (r->gpus_per_node) return r->gpus_per_node * nodes;
-    return r->gpus_per_task * tasks;
+    int64_t all = r->gpus            ? r->gpus
+                  : r->gpus_per_node ? r->gpus_per_node * nodes
+                                     : r->gpus_per_task * (tasks < MOST_OF_ALL ? tasks : MOST_OF_ALL);
+    return all < MOST_OF_ALL ? all : MOST_OF_ALL;
 }
 
 int64_t resources_node_gpus(const resources *r) {

@@ -11,6 +11,7 @@ typedef struct {
     int64_t gpus, gpus_per_node, gpus_per_task;      /* likewise; gpus: of the whole job */
     uint64_t memory, memory_per_gpu, memory_per_cpu; /* bytes, likewise; memory: of a node */
     char type[RESOURCES_WORD_BYTES];                 /* of a GPU; "": none is named */
+    int type_from;                                   /* the option that named it; 0: none did */
     char partition[RESOURCES_WORD_BYTES], constraint[RESOURCES_WORD_BYTES];
     char folder[4096];       /* of --chdir */
     const char *wrapped;     /* the command of --wrap; else NULL */

@@ -36,18 +36,32 @@ void shell_set(shell *s, const char *name, const char *value, bool unsure) {
     v->value = copy, v->unsure = unsure;
 }
 
-void shell_set_arguments(shell *s, const char *const *arguments, uint32_t count) {
+void shell_doubt(shell *s) {
+    for (uint32_t i = 0; i < s->count; i++)
+        if (strncmp(s->variables[i].name, "SLURM_", 6) != 0) s->variables[i].unsure = true;
+}
+
+void shell_doubt_arguments(shell *s) {
+    static const char *const names[] = { "1", "2", "3", "4", "5", "6", "7", "8", "9", "@", "*", "#" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) shell_set(s, names[i], "", true);
+    for (uint32_t i = 0; i < s->count; i++)
+        if (s->variables[i].name[0] >= '0' && s->variables[i].name[0] <= '9') s->variables[i].unsure = true;
+}
+
+void shell_set_arguments(shell *s, const char *const *arguments, const bool *unsure, uint32_t count) {
     text all = { 0 };
     char name[16];
+    bool doubts = false;
+    for (uint32_t i = 0; unsure && i < count; i++) doubts |= unsure[i];
     for (uint32_t i = 0; i < count; i++) {
         snprintf(name, sizeof name, "%u", i + 1);
-        shell_set(s, name, arguments[i], false);
+        shell_set(s, name, arguments[i], doubts); /* one that is not known may be none or many */
         text_add(&all, "%s%s", i ? "\x1f" : "", arguments[i]);
     }
     snprintf(name, sizeof name, "%u", count);
-    shell_set(s, "#", name, false);
-    shell_set(s, "@", all.data ? all.data : "", all.failed);
-    shell_set(s, "*", all.data ? all.data : "", all.failed);
+    shell_set(s, "#", name, doubts);
+    shell_set(s, "@", all.data ? all.data : "", all.failed || doubts);
+    shell_set(s, "*", all.data ? all.data : "", all.failed || doubts);
     text_close(&all);
 }
 
@@ -60,6 +74,21 @@ void shell_close(shell *s) {
 }
 
 /* ---- one command as it grows ---- */
+
+/* Brackets within brackets, from one on. Those of a deeper branch are not counted: there they may be of a
+ * pattern ("x)"), and all of it is unsure anyway. */
+typedef struct {
+    uint32_t level, depth;
+} group;
+
+static void open_group(group *g, uint32_t depth, bool begins) {
+    if (g->level ? g->depth != depth : !begins) return;
+    g->level++, g->depth = depth;
+}
+
+static void close_group(group *g, uint32_t depth) {
+    if (g->level && g->depth == depth) g->level--;
+}
 
 typedef struct {
     shell *s;
@@ -74,6 +103,9 @@ typedef struct {
     uint32_t depth;            /* of branches and loops */
     uint32_t braces, function; /* braces that are open; those inside of which a function ends, or 0 */
     bool chained;              /* behind && or || */
+    bool waits;                /* an operator stood last, and what it joins may follow on the next line */
+    bool rescues;              /* behind || of what succeeds as a rule */
+    group chain, child;        /* { } or ( ) behind && or ||; ( ) */
     bool maybe, ended;
     char here[HERE_MOST][NAME_BYTES];
     bool here_tabs[HERE_MOST];
@@ -187,13 +219,10 @@ static void skip_balanced(reader *r, char open, char close) {
     }
 }
 
-static void put_named(reader *r, const char *name, const char *fallback, bool in_quotes) {
+static void put_named(reader *r, const char *name, bool in_quotes) {
     const shell_variable *v = shell_find(r->s, name);
     if (v)
         put_value(r, v->value, v->unsure, in_quotes);
-    else if (fallback)
-        put_value(r, fallback, strpbrk(fallback, "$`") != NULL,
-                  in_quotes); /* the environment may say another */
     else
         put_unsure(r);
 }
@@ -217,7 +246,7 @@ static void put_braced(reader *r, bool in_quotes) {
     const char *rest = from + n;
     size_t left = (size_t)(to - rest);
     if (!left || (left == 3 && (memcmp(rest, "[@]", 3) == 0 || memcmp(rest, "[*]", 3) == 0))) {
-        put_named(r, name, NULL, in_quotes);
+        put_named(r, name, in_quotes);
         return;
     }
     size_t skip = *rest == ':' ? 1 : 0;
@@ -232,8 +261,8 @@ static void put_braced(reader *r, bool in_quotes) {
     bool empty = v && !*v->value && !v->unsure && skip;
     if (v && !empty)
         put_value(r, v->value, v->unsure, in_quotes);
-    else
-        put_value(r, fallback, strpbrk(fallback, "$`\"'") != NULL, in_quotes);
+    else /* the environment may have it, but not an argument */
+        put_value(r, fallback, (!v && (*name < '0' || *name > '9')) || strpbrk(fallback, "$`\"'"), in_quotes);
 }
 
 /* Behind "$((". */
@@ -252,6 +281,7 @@ static void put_sum(reader *r) {
     memcpy(written, from, n);
     written[n] = 0;
     if (!shell_sum(r->s, written, &value)) {
+        if (strpbrk(written, "=+-")) shell_doubt(r->s); /* it may set some */
         put_unsure(r);
         return;
     }
@@ -290,7 +320,7 @@ static void put_dollar(reader *r, bool in_quotes) {
     }
     memcpy(name, r->at, n);
     r->at += n;
-    put_named(r, name, NULL, in_quotes);
+    put_named(r, name, in_quotes);
 }
 
 static void skip_backticks(reader *r) {
@@ -334,6 +364,11 @@ static void join(reader *r, uint32_t from, text *out) {
         text_add(out, "%s%s", i > from ? "\x1f" : "", r->c->words[i].text);
 }
 
+/* Does it depend on something whether the command that ends here runs? */
+static bool may_not_run(const reader *r) {
+    return r->maybe || r->depth || r->function || r->chained || r->chain.level;
+}
+
 static void assign(reader *r, const char *word, const char *value, bool unsure) {
     char name[NAME_BYTES] = "";
     text all = { 0 };
@@ -350,7 +385,7 @@ static void assign(reader *r, const char *word, const char *value, bool unsure) 
         text_add(&all, "%s%s", old->value, list && *old->value && *value ? "\x1f" : "");
     if (word[n] == '+' && (!old || old->unsure)) unsure = true;
     text_add(&all, "%s", value);
-    bool branch = r->maybe || r->depth || r->function || r->chained;
+    bool branch = may_not_run(r) || r->child.level;
     r->s->work += all.length;
     if (all.data && !all.failed && r->s->work <= SHELL_WORK_BYTES)
         shell_set(r->s, name, all.data, unsure || branch);
@@ -397,14 +432,17 @@ static bool take_keywords(reader *r) {
             if (r->depth) r->depth--;
         } else if (strcmp(first, "}") == 0) {
             if (r->braces && --r->braces < r->function) r->function = 0;
+            close_group(&r->chain, r->depth);
         } else if (strcmp(first, "function") == 0 && c->count > 1) {
             drop_first(c);
             if (!r->function) r->function = r->braces + 1;
         } else if (!is_one_of(first, leading)) {
             break;
         }
-        if (strcmp(first, "{") == 0) r->braces++;
+        if (strcmp(first, "{") == 0) r->braces++, open_group(&r->chain, r->depth, r->chained);
+        bool timed = strcmp(first, "time") == 0;
         drop_first(c);
+        if (timed && c->count && strcmp(c->words[0].text, "-p") == 0) drop_first(c);
     }
     return c->count > 0;
 }
@@ -421,9 +459,18 @@ static bool take_assignments(reader *r) {
         for (uint32_t i = declares; i < c->count; i++)
             if (is_assignment(c->words[i].text, &name, &value))
                 assign(r, c->words[i].text, value, c->words[i].unsure);
+            else if (c->words[i].unsure) /* export $(cat FILE) */
+                shell_doubt(r->s);
         return true;
     }
-    for (; k; k--) drop_first(c);
+    c->prefixed = k > 0;
+    for (; k; k--) {
+        static const char devices[] = "CUDA_VISIBLE_DEVICES=";
+        const char *first = c->words[0].text;
+        if (strncmp(first, devices, sizeof devices - 1) == 0)
+            c->hides |= first[sizeof devices - 1] < '0' || first[sizeof devices - 1] > '9';
+        drop_first(c);
+    }
     return false;
 }
 
@@ -440,12 +487,20 @@ static void end_command(reader *r, bool chains) {
     const char *value;
     calm |= c->count && is_assignment(c->words[0].text, &name, &value);
     if (take_keywords(r) && !take_assignments(r)) {
-        c->maybe = r->maybe || r->depth || r->function || r->chained;
-        bool leaves = strcmp(c->words[0].text, "exit") == 0 && !c->maybe;
-        if (leaves || r->s->each(r->s->context, r->s, c)) r->ended = true;
+        c->maybe = may_not_run(r);
+        c->child = r->child.level > 0;
+        bool leaves = strcmp(c->words[0].text, "exit") == 0;
+        bool becomes = strcmp(c->words[0].text, "exec") == 0 && c->count > 1;
+        if (r->s->each(r->s->context, r->s, c)) r->ended = true;
+        if ((leaves || becomes) && !c->maybe)
+            r->ended = true;
+        else if ((leaves || becomes) && !r->rescues)
+            r->maybe = true; /* all behind it: the script may have ended here */
     }
+    r->rescues = chains && calm && !r->chained;
     r->chained = chains && (!calm || r->chained);
-    c->count = 0, c->fed = c->cut = false;
+    r->waits = false;
+    c->count = 0, c->fed = c->cut = c->prefixed = c->hides = false;
     r->used = 0;
 }
 
@@ -464,6 +519,15 @@ static void read_bracket(reader *r, char c) {
     const char *next = r->at;
     while (next < r->end && (*next == ' ' || *next == '\t')) next++;
     uint32_t words = r->c->count + r->open;
+    if (c == '(' && !words && r->at < r->end && *r->at == '(') { /* ((B = 2)) */
+        r->at++;
+        skip_balanced(r, '(', ')');
+        if (r->at < r->end && *r->at == ')') r->at++;
+        shell_doubt(r->s);
+        put(r, '('), put(r, '(');
+        end_word(r);
+        return;
+    }
     if (c == '(' && words == 1 && next < r->end && *next == ')') {
         end_word(r);
         r->c->count = 0, r->used = 0;
@@ -472,6 +536,13 @@ static void read_bracket(reader *r, char c) {
         return;
     }
     end_command(r, r->chained);
+    if (c == '(') {
+        open_group(&r->chain, r->depth, r->chained);
+        open_group(&r->child, r->depth, true);
+    } else {
+        close_group(&r->chain, r->depth);
+        close_group(&r->child, r->depth);
+    }
 }
 
 /* ---- redirections ---- */
@@ -519,7 +590,11 @@ static void read_redirection(reader *r, char c) {
     if (tabs) r->at++;
     skip_target(r, word, sizeof word);
     if (c == '<') r->c->fed = true;
-    if (!document || r->here_count == HERE_MOST) return;
+    if (!document) return;
+    if (r->here_count == HERE_MOST || strlen(word) + 1 == sizeof word) {
+        r->s->cut = true; /* what follows may be text, and no commands */
+        return;
+    }
     r->here_tabs[r->here_count] = tabs;
     snprintf(r->here[r->here_count++], NAME_BYTES, "%s", word);
 }
@@ -547,7 +622,9 @@ static void end_line(reader *r) {
         end_word(r);
         return;
     }
-    end_command(r, false);
+    bool goes_on = r->waits && !r->open && !r->c->count, rescues = r->rescues;
+    end_command(r, goes_on && r->chained);
+    r->waits = goes_on, r->rescues = goes_on && rescues;
     skip_here(r);
 }
 
@@ -561,7 +638,11 @@ static void read_operator(reader *r, char c) {
         return;
     }
     if (twice) r->at++;
+    bool either = twice && c == '|';
     end_command(r, (twice && c != ';') || (c == '|' && r->chained));
+    r->waits = twice ? c != ';' : c == '|';
+    r->rescues &= either;
+    r->chained |= either; /* what is behind || runs where something fails, as a rule or not */
 }
 
 static void read_plain(reader *r, char c) {

@@ -33,6 +33,9 @@ typedef struct {
     bool maybe; /* it runs only if something holds: a branch, a loop, a function, behind && or || */
     bool fed;   /* its standard input is written in the script */
     bool cut;   /* it has more than is kept */
+    bool child; /* it runs in brackets: what it changes is gone behind them */
+    bool prefixed;     /* NAME=value stands before it */
+    bool hides;        /* of these one that may hide the devices */
 } shell_command;
 
 /* Of a variable, of arguments together ("a\x1f""b" are two words), or of one argument. */
@@ -59,8 +62,11 @@ struct shell {
 /* Puts in `value` for a variable; of one set by a branch (`maybe`) what it is stays unsure. */
 void shell_set(shell *s, const char *name, const char *value, bool unsure);
 const shell_variable *shell_find(const shell *s, const char *name); /* NULL: it is not set in the script */
-/* $1 and those behind it, $@, $* and $#. */
-void shell_set_arguments(shell *s, const char *const *arguments, uint32_t count);
+/* $1 and those behind it, $@, $* and $#. `unsure`: of each; NULL: none is. */
+void shell_set_arguments(shell *s, const char *const *arguments, const bool *unsure, uint32_t count);
+/* What they are now is not known. All variables, but for what Slurm itself sets; the arguments, set or not. */
+void shell_doubt(shell *s);
+void shell_doubt_arguments(shell *s);
 
 /* Walks over the text; `maybe`: all of it runs only if something holds. Variables stay set. STATUS_FAILED: no
  * memory. */

@@ -32,6 +32,7 @@ typedef enum {
     LLMC_MODEL,
     LLMC_LEVEL,
     HIDES, /* changes bytes by no rule that is here; unless it says no */
+    PLACE, /* the device's name */
     NEW    /* weights are made anew */
 } meaning;
 
@@ -54,6 +55,7 @@ struct trainer {
     bool assignments; /* key=value */
     bool own;         /* somebody's own program may be called so */
     bool fixed, checkpoints, decides_checkpoints, half, takes_words, judges;
+    bool trains_if_told; /* with --do_train */
     int64_t batch; /* what it takes where nothing is said; 0: it must be said */
 };
 
@@ -112,7 +114,9 @@ static const row of_transformers[] = {
     { "lora_modules_to_save", HIDES, 0, 0, NULL },
     { "use_dora", HIDES, 0, 0, NULL },
     { "freeze_layers", HIDES, 0, 0, NULL },
-
+    { "max_train_samples", HIDES, 0, 0, NULL }, /* fewer than a batch, maybe */
+    { "line_by_line", HIDES, 0, 0, NULL },      /* texts are no longer joined to one length */
+    { "do_train", YES, AT(trains) },
     { NULL },
 };
 
@@ -166,6 +170,7 @@ static const row of_torchtune[] = {
     { "nnodes", HIDES, 0, 0, NULL },
     { "fsdp_cpu_offload", HIDES, 0, 0, NULL },
     { "tensor_parallel_dim", HIDES, 0, 0, NULL },
+    { "device", PLACE, 0, 0, NULL },
     { NULL },
 };
 
@@ -224,7 +229,21 @@ static const row of_litgpt[] = {
     { NULL },
 };
 
-static const row of_snug[] = { { "ranks", COUNT, AT(processes) }, { NULL } };
+/* Of snug's own options those that say a size. None of them names a file: scripts are others'. */
+static const row of_snug[] = {
+    { "ranks", COUNT, AT(processes) },
+    { "memory", PASS, 0, 0, "memory" },
+    { "batch", PASS, 0, 0, "batch" },
+    { "micro_batch", PASS, 0, 0, "micro-batch" },
+    { "context", PASS, 0, 0, "context" },
+    { "accumulate", PASS, 0, 0, "accumulate" },
+    { "dtype", PASS, 0, 0, "dtype" },
+    { "optimizer", PASS, 0, 0, "optimizer" },
+    { "dropout", PASS, 0, 0, "dropout" },
+    { "adapter_rank", PASS, 0, 0, "adapter-rank" },
+    { "base_bits", PASS, 0, 0, "base-bits" },
+    { NULL },
+};
 
 /* ---- programs ---- */
 
@@ -249,6 +268,7 @@ static const char *const nobody[] = { NULL };
 
 static const trainer trainers[] = {
     { .names = clm,
+      .trains_if_told = true,
       .title = "transformers' example for language models",
       .framework = "hf",
       .rows = of_transformers,
@@ -256,6 +276,7 @@ static const trainer trainers[] = {
       .decides_checkpoints = true,
       .batch = 8 },
     { .names = judges,
+      .trains_if_told = true,
       .title = "transformers' example of judging texts",
       .framework = "hf",
       .rows = of_transformers,
@@ -263,6 +284,7 @@ static const trainer trainers[] = {
       .judges = true,
       .batch = 8 },
     { .names = other_examples,
+      .trains_if_told = true,
       .title = "transformers' example",
       .framework = "hf",
       .rows = of_transformers,
@@ -600,6 +622,9 @@ static void apply_special(const reading *x, const row *o, const char *name, cons
     case LLMC_MODEL: take_llmc_model(r, value); break;
     case LLMC_LEVEL: r->checkpointing = strcmp(value, "2") == 0; break;
     case PRECISION: take_precision(r, value); break;
+    case PLACE:
+        if (!begins(value, "cuda")) recipe_unseen(r, "%s is '%.40s'", name, value);
+        break;
     case ADAPTER: take_adapter(r, value); break;
     case FOUR_BITS:
         if (strncmp(value, "bnb.nf4", 7) == 0 || recipe_yes(value))
@@ -626,7 +651,10 @@ static void apply_row(const reading *x, const row *o, const char *name, const ch
         *(int64_t *)(void *)at = recipe_count(value);
         if (!recipe_count(value) && !off) recipe_unseen(r, "%s is '%.40s'", name, value);
         break;
-    case LENGTH: r->context = recipe_count(value); break;
+    case LENGTH:
+        r->context = recipe_count(value);
+        if (!r->context) recipe_unseen(r, "%s is '%.40s'", name, value);
+        break;
     case WORD: copy_item(x, name, off ? "" : value, at, o->room); break;
     case YES: *(bool *)at = recipe_yes(value); break;
     case CHECKPOINT: r->checkpointing = !off, r->checkpointing_said = true; break;
@@ -663,11 +691,9 @@ static void apply(const reading *x, const char *said, const char *value, bool un
             apply_row(x, o, name, value);
         return;
     }
-    if (strcmp(x->t->framework, "snug") == 0) {
-        recipe_pass(x->r, said, value);
-    } else if (!names_plain(name, x->t->one_hyphen)) {
+    bool ours = x->t->rows == of_snug; /* whose names mean something else */
+    if (ours || !names_plain(name, x->t->one_hyphen))
         recipe_unseen(x->r, "what %s does to memory is not known here", name);
-    }
 }
 
 /* ---- words ---- */
@@ -715,6 +741,8 @@ static void take_word(const reading *x, const char *word, bool unsure) {
         read_file(x, word);
     } else if (!x->t->assignments && !x->r->model[0]) {
         take_model(x, "model", word);
+    } else if (!x->t->assignments || !strstr(word, "finetune")) { /* of torchtune's recipes those train */
+        recipe_unseen(x->r, "what the word %.80s does is not known here", word);
     }
 }
 
@@ -753,6 +781,8 @@ static void finish(const trainer *t, recipe *r) {
     if (component) memmove(r->optimizer, component + 1, strlen(component));
     for (char *c = r->optimizer; *c; c++) *c = (char)(*c >= 'A' && *c <= 'Z' ? *c - 'A' + 'a' : *c);
     if (r->types == RECIPE_TYPES_UNSAID && strcmp(t->framework, "hf") == 0) r->types = RECIPE_F32;
+    if (t->trains_if_told && !r->trains && !strstr(r->file, "no_trainer"))
+        recipe_unseen(r, "it trains only with --do_train");
     if (t->own) recipe_unseen(r, "what %s does itself is not known", r->file);
 }
 
@@ -770,7 +800,10 @@ void trainer_read(const trainer *t, const trainer_words *w, const trainer_files 
             i = take_option(&x, w, i);
             continue;
         }
-        if (t->takes_words) take_word(&x, w->words[i], w->unsure[i]);
+        if (t->takes_words)
+            take_word(&x, w->words[i], w->unsure[i]);
+        else
+            recipe_unseen(out, "what the word %.80s does is not known here", w->words[i]);
         i++;
     }
     finish(t, out);

@@ -14,17 +14,22 @@ enum { SCRIPT_BYTES = 4 << 20 };
 
 /* The standard input, up to what a script may have. */
 static status read_input(char **script, uint64_t *bytes) {
-    char *room = memory_room(SCRIPT_BYTES + 1, 1);
+    char *room = memory_room(SCRIPT_BYTES + 2, 1);
     size_t used = 0;
     ssize_t n = 1;
     if (!room) return status_set(STATUS_FAILED, "no memory to read a script");
-    while (n > 0 && used < SCRIPT_BYTES) {
-        n = read(0, room + used, SCRIPT_BYTES - used);
+    while (n > 0 && used <= SCRIPT_BYTES) {
+        n = read(0, room + used, SCRIPT_BYTES + 1 - used);
         if (n > 0) used += (size_t)n;
     }
     if (n < 0) {
         memory_free(room);
         return status_set(STATUS_INVALID, "the script can't be read from the standard input");
+    }
+    if (used > SCRIPT_BYTES) {
+        memory_free(room);
+        return status_set(STATUS_INVALID, "the script on the standard input has more than %d bytes",
+                          SCRIPT_BYTES);
     }
     room[used] = 0;
     *script = room, *bytes = used;

@@ -1,14 +1,25 @@
+#define _GNU_SOURCE /* environ */
 #include "cli/admit/admission.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/units.h"
 #include "cli/estimate/ask.h"
 #include "io/published.h"
 
+/* Scripts are others': of their words nothing reaches a terminal that would move it. */
+static void tame(char *words) {
+    for (unsigned char *c = (unsigned char *)words; c && *c; c++)
+        if (*c < ' ' || *c == 0x7f) *c = '?';
+}
+
 static void unseen(text *t, const char *sentence) {
-    if (!t->data || !strstr(t->data, sentence)) text_add(t, "%s\n", sentence);
+    char plain[RECIPE_WORD_BYTES + STATUS_SENTENCE];
+    snprintf(plain, sizeof plain, "%s", sentence);
+    tame(plain);
+    if (!t->data || !strstr(t->data, plain)) text_add(t, "%s\n", plain);
 }
 
 static void unseen_all(text *t, const text *sentences) {
@@ -17,12 +28,24 @@ static void unseen_all(text *t, const text *sentences) {
 
 /* ---- options of one run ---- */
 
+/* options_read, with no habits of whoever asks: the job runs in another environment. Rates stay, as they are
+ * the machine's. */
+static status read_line(const option_table *table, int count, char **words, options *out) {
+    char *rates[] = { NULL, NULL }, **habits = environ;
+    for (char **v = environ; v && *v; v++)
+        if (strncmp(*v, "SNUG_RATES=", 11) == 0) rates[0] = *v;
+    environ = rates;
+    status result = options_read(table, COMMAND_ESTIMATE, count, words, out);
+    environ = habits;
+    return result;
+}
+
 /* The words of `snug estimate`, read as its own line would be. The device and what a site's file says are the
  * admission's. */
 static status read_words(const admission *a, recipe_options *words, const char *named, options *out) {
     static option_table table; /* large for a stack */
     options_table(&table);
-    TRY(options_read(&table, COMMAND_ESTIMATE, (int)words->count, words->words, out));
+    TRY(read_line(&table, (int)words->count, words->words, out));
     out->subject = named, out->run.model = named;
     out->estimate.cluster = NULL, out->estimate.emit = EMIT_NONE, out->html = NULL;
     out->estimate.device = a->place.device[0] ? a->place.device : NULL;
@@ -36,9 +59,11 @@ static void add_line(const admission *a, const recipe_options *words, const char
         text_add(out, " ");
         text_add_quoted(out, words->words[i]);
     }
-    if (!a->place.device[0]) return;
-    text_add(out, " --gpu ");
-    text_add_quoted(out, a->place.device);
+    if (a->place.device[0]) {
+        text_add(out, " --gpu ");
+        text_add_quoted(out, a->place.device);
+    }
+    tame(out->data);
 }
 
 /* ---- models ---- */
@@ -183,12 +208,14 @@ static void decide_run(admission *a, uint32_t i, admission_run *run) {
     const char *named = r->model;
     *run = (admission_run){ .of = r, .gpus = a->reading.gpus[i] };
     snprintf(run->model, sizeof run->model, "%.90s", r->model);
+    tame(run->model);
     unseen_all(&run->unseen, &r->unseen);
     bool server = strcmp(r->framework, "vllm") == 0, own = strcmp(r->framework, "snug") == 0;
     if (!find_model(a, r, &named, &run->unseen)) return;
     if (!r->batch && !server && !own)
         unseen(&run->unseen, "the batch is not said, and a batch of 8 is assumed");
     status result = own ? ask_own(a, r, named, run) : estimate_words(a, r, named, run);
+    tame(run->model);
     if (result != STATUS_OK) {
         note_failed(run);
         run->answer = ADMISSION_UNKNOWN;
@@ -242,9 +269,12 @@ void admission_close(admission *a) {
 
 admission_answer admission_of(const admission *a) {
     admission_answer worst = ADMISSION_UNKNOWN;
-    for (uint32_t i = 0; i < a->count; i++)
+    bool unknown = false;
+    for (uint32_t i = 0; i < a->count; i++) {
         if (a->runs[i].answer > worst) worst = a->runs[i].answer;
-    return worst;
+        unknown |= a->runs[i].answer == ADMISSION_UNKNOWN;
+    }
+    return unknown && worst < ADMISSION_UNLIKELY ? ADMISSION_UNKNOWN : worst;
 }
 
 status admission_status(const admission *a) {
