@@ -31,9 +31,9 @@ static void unseen(admit_reading *r, const char *format, const char *what) {
 /* How many devices a run has: what launchers say, or one for a process that nobody launched. */
 static int64_t gpus_of(const resources *asks, const launch_found *f, const recipe *r) {
     int64_t all = resources_all_gpus(asks), node = resources_node_gpus(asks), n = 1,
-            nodes = f->nodes                       ? f->nodes
-                    : asks->nodes && !f->one_node  ? asks->nodes
-                                                   : 1;
+            nodes = f->nodes                      ? f->nodes
+                    : asks->nodes && !f->one_node ? asks->nodes
+                                                  : 1;
     if (r->processes) /* accelerate's are of all nodes; a server has its own */
         n = r->processes;
     else if (f->processes)
@@ -55,7 +55,7 @@ static void read_inner(walk *w, shell *s, const char *all, size_t bytes, const s
         s->cut = true;
         return;
     }
-    const trainer_files files = w->files; /* a child's folder is its own */
+    const trainer_files files = w->files;  /* a child's folder is its own */
     char *copy = memory_new(bytes + 1, 1); /* the words that it is of change as it is read */
     if (!copy) {
         w->failed = status_set(STATUS_FAILED, "no memory to read a script");

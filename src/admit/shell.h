@@ -30,12 +30,12 @@ typedef struct {
 typedef struct {
     shell_word words[SHELL_MOST_WORDS];
     uint32_t count;
-    bool maybe; /* it runs only if something holds: a branch, a loop, a function, behind && or || */
-    bool fed;   /* its standard input is written in the script */
-    bool cut;   /* it has more than is kept */
-    bool child; /* it runs in brackets: what it changes is gone behind them */
-    bool prefixed;     /* NAME=value stands before it */
-    bool hides;        /* of these one that may hide the devices */
+    bool maybe;    /* it runs only if something holds: a branch, a loop, a function, behind && or || */
+    bool fed;      /* its standard input is written in the script */
+    bool cut;      /* it has more than is kept */
+    bool child;    /* it runs in brackets: what it changes is gone behind them */
+    bool prefixed; /* NAME=value stands before it */
+    bool hides;    /* of these one that may hide the devices */
 } shell_command;
 
 /* Of a variable, of arguments together ("a\x1f""b" are two words), or of one argument. */
@@ -64,7 +64,8 @@ void shell_set(shell *s, const char *name, const char *value, bool unsure);
 const shell_variable *shell_find(const shell *s, const char *name); /* NULL: it is not set in the script */
 /* $1 and those behind it, $@, $* and $#. `unsure`: of each; NULL: none is. */
 void shell_set_arguments(shell *s, const char *const *arguments, const bool *unsure, uint32_t count);
-/* What they are now is not known. All variables, but for what Slurm itself sets; the arguments, set or not. */
+/* What they are now is not known. All variables, but for what Slurm itself sets; the arguments, set or not.
+ */
 void shell_doubt(shell *s);
 void shell_doubt_arguments(shell *s);
 

@@ -54,8 +54,7 @@ struct trainer {
     bool one_hyphen;  /* options are written -b 4 */
     bool assignments; /* key=value */
     bool own;         /* somebody's own program may be called so */
-    bool fixed, checkpoints, decides_checkpoints, half, takes_words, judges;
-    bool trains_if_told; /* with --do_train */
+    bool fixed, checkpoints, decides_checkpoints, half, takes_words, judges, trains_if_told;
     int64_t batch; /* what it takes where nothing is said; 0: it must be said */
 };
 
@@ -229,20 +228,14 @@ static const row of_litgpt[] = {
     { NULL },
 };
 
-/* Of snug's own options those that say a size. None of them names a file: scripts are others'. */
+/* Those that say a size, and none that names a file. */
 static const row of_snug[] = {
-    { "ranks", COUNT, AT(processes) },
-    { "memory", PASS, 0, 0, "memory" },
-    { "batch", PASS, 0, 0, "batch" },
-    { "micro_batch", PASS, 0, 0, "micro-batch" },
-    { "context", PASS, 0, 0, "context" },
-    { "accumulate", PASS, 0, 0, "accumulate" },
-    { "dtype", PASS, 0, 0, "dtype" },
-    { "optimizer", PASS, 0, 0, "optimizer" },
-    { "dropout", PASS, 0, 0, "dropout" },
-    { "adapter_rank", PASS, 0, 0, "adapter-rank" },
-    { "base_bits", PASS, 0, 0, "base-bits" },
-    { NULL },
+    { "ranks", COUNT, AT(processes) },        { "memory", PASS, 0, 0, "memory" },
+    { "batch", PASS, 0, 0, "batch" },         { "micro_batch", PASS, 0, 0, "micro-batch" },
+    { "context", PASS, 0, 0, "context" },     { "accumulate", PASS, 0, 0, "accumulate" },
+    { "dtype", PASS, 0, 0, "dtype" },         { "optimizer", PASS, 0, 0, "optimizer" },
+    { "dropout", PASS, 0, 0, "dropout" },     { "adapter_rank", PASS, 0, 0, "adapter-rank" },
+    { "base_bits", PASS, 0, 0, "base-bits" }, { NULL },
 };
 
 /* ---- programs ---- */
@@ -369,8 +362,7 @@ static const trainer trainers[] = {
 };
 enum { TRAINERS = sizeof trainers / sizeof *trainers };
 
-/* Somebody's own program: taken by its options for a run of transformers' Trainer, or for nanoGPT's train.py.
- */
+/* Somebody's own program, by its options: a run of transformers' Trainer, or nanoGPT's train.py. */
 static const trainer own = { .names = nobody,
                              .title = "a program of somebody's own, taken for one with transformers' Trainer",
                              .framework = "hf",
@@ -489,10 +481,7 @@ static void take_accelerate(void *context, const char *key, const char *value) {
     if (strcmp(last, "fsdp_sharding_strategy") == 0 && !whole)
         recipe_unseen(r, "fsdp_sharding_strategy %s has no rule", value);
     if (strcmp(last, "fsdp_activation_checkpointing") == 0 && recipe_yes(value)) r->checkpointing = true;
-    if (strcmp(last, "fsdp_"
-                     "off"
-                     "load_params") == 0 &&
-        recipe_yes(value))
+    if (begins(last, "fsdp_off") && text_ends_with(last, "load_params") && recipe_yes(value))
         recipe_unseen(r, "weights are kept with the host");
     if (strcmp(last, "deepspeed_config_file") == 0) recipe_unseen(r, "%s was not read", value);
     if (begins(key, "deepspeed_config.")) take_deepspeed(r, key, value);
@@ -641,6 +630,8 @@ static void apply_row(const reading *x, const row *o, const char *name, const ch
     char *at = (char *)r + o->offset;
     bool off = strcasecmp(value, "false") == 0 || strcmp(value, "0") == 0 || strcasecmp(value, "no") == 0 ||
                strcasecmp(value, "none") == 0 || strcasecmp(value, "null") == 0;
+    bool flag = o->means == YES || o->means == CHECKPOINT || o->means == MIXED || o->means == PACKED;
+    if (flag && !off && !recipe_yes(value)) recipe_unseen(r, "%s is '%.80s'", name, value);
     switch (o->means) {
     case MODEL: take_model(x, name, value); break;
     case NEW:
@@ -691,8 +682,7 @@ static void apply(const reading *x, const char *said, const char *value, bool un
             apply_row(x, o, name, value);
         return;
     }
-    bool ours = x->t->rows == of_snug; /* whose names mean something else */
-    if (ours || !names_plain(name, x->t->one_hyphen))
+    if (x->t->rows == of_snug || !names_plain(name, x->t->one_hyphen))
         recipe_unseen(x->r, "what %s does to memory is not known here", name);
 }
 

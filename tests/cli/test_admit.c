@@ -16,7 +16,8 @@
 #include "io/scratch.h"
 
 #define TOP "#!/bin/bash\n#SBATCH --gres=gpu:a100_80:1\n"
-#define TRAINS "python run_clm.py --do_train --model_name_or_path llama-3-8b --output_dir out --block_size 2048 "
+#define TRAINS                                                                                               \
+    "python run_clm.py --do_train --model_name_or_path llama-3-8b --output_dir out --block_size 2048 "
 #define FAT "--per_device_train_batch_size 4 --torch_dtype float32 --bf16"
 
 /* Runs `snug admit LINE` with the script as job.sh. */
@@ -32,10 +33,10 @@ static void scripts_are_read_as_people_write_them(void **state) {
     static const char *const same[] = {
         TOP TRAINS FAT "\n",
         TOP "srun \\\n  " TRAINS "\\\n  " FAT "\n",
-        TOP
-        "M=llama-3-8b; N=4\nsrun python3 -u run_clm.py --do_train --model_name_or_path=$M --block_size $((1024 * 2)) "
-        "--per_device_train_batch_size ${N:-9} --torch_dtype float32 --bf16 True --output_dir "
-        "\"$SCRATCH/x\"\n",
+        TOP "M=llama-3-8b; N=4\nsrun python3 -u run_clm.py --do_train --model_name_or_path=$M --block_size "
+            "$((1024 * 2)) "
+            "--per_device_train_batch_size ${N:-9} --torch_dtype float32 --bf16 True --output_dir "
+            "\"$SCRATCH/x\"\n",
         TOP "ARGS=(--block_size 2048 # a comment\n  " FAT ")\n"
             "python run_clm.py --do_train --model_name_or_path llama-3-8b \"${ARGS[@]}\"\n",
         TOP "ARGS=\"--block_size 2048\"\nARGS+=\" " FAT "\"\n"
@@ -68,10 +69,12 @@ static void what_is_not_seen_is_admitted(void **state) {
         { TOP TRAINS FAT " --use_new_trick\n", "use_new_trick" },
         { TOP TRAINS FAT " --deepspeed none.json\n", "none.json could not be read" },
         { TOP "python my_train.py --model_name_or_path llama-3-8b " FAT "\n", "my_train.py does itself" },
-        { TOP "accelerate launch run_clm.py --do_train --model_name_or_path llama-3-8b " FAT "\n", "of the user's own" },
+        { TOP "accelerate launch run_clm.py --do_train --model_name_or_path llama-3-8b " FAT "\n",
+          "of the user's own" },
         { "#!/bin/bash\n" TRAINS FAT "\n", "which device the job gets is not known" },
         { "#!/bin/bash\n#SBATCH --gres=gpu:fast:1\n" TRAINS FAT "\n", "by the type 'fast'" },
-        { TOP "python run_clm.py --do_train --model_name_or_path somebody/private " FAT "\n", "can't be estimated" },
+        { TOP "python run_clm.py --do_train --model_name_or_path somebody/private " FAT "\n",
+          "can't be estimated" },
         { TOP "./train.sh\n", "admitted" },
         { TOP "echo hello\n", "admitted" },
         { "", "it does not begin with #!" },
@@ -94,45 +97,77 @@ static void what_is_not_seen_is_admitted(void **state) {
 static void what_may_be_otherwise_is_admitted(void **state) {
     (void)state;
     static const char *const before[] = {
-        "test -f x &&\n", "test -f x && { echo a; ", "test -f x && ( echo a; ", "[ -f x ] && exit 0\n",
-        "[ $# -ge 9 ] || { echo usage; exit 1; }\n", "CUDA_VISIBLE_DEVICES= ", "env CUDA_VISIBLE_DEVICES= ",
-        "export CUDA_VISIBLE_DEVICES=\n", "exec python ok.py\n",
+        "test -f x &&\n",
+        "test -f x && { echo a; ",
+        "test -f x && ( echo a; ",
+        "[ -f x ] && exit 0\n",
+        "[ $# -ge 9 ] || { echo usage; exit 1; }\n",
+        "CUDA_VISIBLE_DEVICES= ",
+        "env CUDA_VISIBLE_DEVICES= ",
+        "export CUDA_VISIBLE_DEVICES=\n",
+        "exec python ok.py\n",
         "cat <<A <<B <<C <<D <<E <<F <<G <<H <<I\nA\nB\nC\nD\nE\nF\nG\nH\n",
         "cat <<AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\n",
     };
     static const char *const batches[] = {
-        "", "B=4\neval B=1\n", "B=4\nsource env.sh\n", "B=4\n. ./env.sh\n", "B=4\nread B < file\n",
-        "B=4\nlet B/=4\n", "B=4\n((B /= 4))\n", "B=4\nunset B\n", "B=4\nprintf -v B 1\n",
-        "B=1\n(B=4)\n", "bash -c 'B=4'\n", "B=4\nexport $(cat env)\n", "set -- 4\nshift\nB=$1\n",
-        "bash -c 'echo $0' x 4\nB=$1\n", "set -- $(cat args)\nB=$1\n",
+        "",
+        "B=4\neval B=1\n",
+        "B=4\nsource env.sh\n",
+        "B=4\n. ./env.sh\n",
+        "B=4\nread B < file\n",
+        "B=4\nlet B/=4\n",
+        "B=4\n((B /= 4))\n",
+        "B=4\nunset B\n",
+        "B=4\nprintf -v B 1\n",
+        "B=1\n(B=4)\n",
+        "bash -c 'B=4'\n",
+        "B=4\nexport $(cat env)\n",
+        "set -- 4\nshift\nB=$1\n",
+        "bash -c 'echo $0' x 4\nB=$1\n",
+        "set -- $(cat args)\nB=$1\n",
     };
-    static const char *const behind[] = { "--max_train_samples 2", "--line_by_line", "args.json", "\"$(cat x)\"",
-                                          "--max_length 0", "--do_train False" };
+    static const char *const behind[] = { "--max_train_samples 2", "--line_by_line", "args.json",
+                                          "\"$(cat x)\"",          "--max_length 0", "--do_train False" };
     char script[1200];
     for (size_t i = 0; i < sizeof before / sizeof *before; i++) {
         snprintf(script, sizeof script, TOP "%s" TRAINS FAT "%s\n", before[i],
-                 strstr(before[i], "{ echo a") ? "; }" : strchr(before[i], '(') ? " )" : "");
+                 strstr(before[i], "{ echo a") ? "; }"
+                 : strchr(before[i], '(')      ? " )"
+                                               : "");
         expect(script, "job.sh", 0, "");
     }
     for (size_t i = 0; i < sizeof batches / sizeof *batches; i++) {
-        snprintf(script, sizeof script, TOP "%s" TRAINS FAT " --per_device_train_batch_size ${B:-4}\n", batches[i]);
+        snprintf(script, sizeof script, TOP "%s" TRAINS FAT " --per_device_train_batch_size ${B:-4}\n",
+                 batches[i]);
         expect(script, "job.sh", 0, "per_device_train_batch_size is not known");
     }
     for (size_t i = 0; i < sizeof behind / sizeof *behind; i++) {
         snprintf(script, sizeof script, TOP TRAINS FAT " %s\n", behind[i]);
         expect(script, "job.sh", 0, "Not seen");
     }
-    expect(TOP "B=4\nB=1 bash -c '" TRAINS FAT " --per_device_train_batch_size $B'\n", "job.sh", 0, "is not known");
-    expect(TOP "python run_clm.py --model_name_or_path llama-3-8b " FAT "\n", "job.sh", 0, "only with --do_train");
+    expect(TOP "B=4\nB=1 bash -c '" TRAINS FAT " --per_device_train_batch_size $B'\n", "job.sh", 0,
+           "is not known");
+    expect(TOP "python run_clm.py --model_name_or_path llama-3-8b " FAT "\n", "job.sh", 0,
+           "only with --do_train");
 }
 
 /* What is certain stays so beside all that. */
 static void what_is_certain_is_refused(void **state) {
     (void)state;
     static const char *const before[] = {
-        "", "cd work || exit 1\n", "(cd x; ls)\n", "{ echo a; }\n", "echo a |\n  cat\n", "(( 1 ))\n",
-        "case x in\n (x) echo;;\n y) echo;;\nesac\n", "[ -f x ] && { echo a; }\n", "time -p ",
-        "/usr/bin/time -v ", "srun --label -u --exact ", "exec > log 2>&1\n", "set -euo pipefail\n",
+        "",
+        "cd work || exit 1\n",
+        "(cd x; ls)\n",
+        "{ echo a; }\n",
+        "echo a |\n  cat\n",
+        "(( 1 ))\n",
+        "case x in\n (x) echo;;\n y) echo;;\nesac\n",
+        "[ -f x ] && { echo a; }\n",
+        "time -p ",
+        "/usr/bin/time -v ",
+        "srun --label -u --exact ",
+        "exec > log 2>&1\n",
+        "set -euo pipefail\n",
     };
     char script[1000];
     for (size_t i = 0; i < sizeof before / sizeof *before; i++) {
@@ -149,7 +184,8 @@ static void scripts_are_others(void **state) {
     expect(TOP "snug train gpt2 --batch 8 --config secret.yaml\n", "--script-only job.sh", 0,
            "what config does to memory is not known");
     expect(TOP "snug train gpt2 --batch 8\n", "job.sh", 0, "--batch 8");
-    expect(TOP "python run_clm.py --do_train --model_name_or_path 'x\033[31m' " FAT "\n", "job.sh", 0, "x?[31m");
+    expect(TOP "python run_clm.py --do_train --model_name_or_path 'x\033[31m' " FAT "\n", "job.sh", 0,
+           "x?[31m");
     expect(TOP "python run_clm.py --do_train --model_name_or_path gpt2 --per_device_train_batch_size 1\n"
                "python run_clm.py --do_train --model_name_or_path my/model --per_device_train_batch_size 1\n",
            "job.sh --json", 0, "\"answer\": \"unknown\"");
@@ -164,18 +200,21 @@ static void the_least_that_it_can_mean_counts(void **state) {
     expect(TOP "trl sft --model_name_or_path llama-3.2-1b --max_length 8192 --per_device_train_batch_size 64 "
                "--gradient_checkpointing False --torch_dtype bfloat16 --packing True\n",
            "job.sh", 3, "does not fit");
-    expect(TOP "python run_clm.py --do_train --model_name_or_path llama-3.2-3b --per_device_train_batch_size 1 --bf16 "
+    expect(TOP "python run_clm.py --do_train --model_name_or_path llama-3.2-3b --per_device_train_batch_size "
+               "1 --bf16 "
                "--block_size 512 --optim adamw_torch\n",
            "job.sh --gres=gpu:a100_40:1", 0, "likely does not fit");
-    expect(TOP "python run_clm.py --do_train --model_name_or_path llama-3.2-3b --per_device_train_batch_size 1 --bf16 "
+    expect(TOP "python run_clm.py --do_train --model_name_or_path llama-3.2-3b --per_device_train_batch_size "
+               "1 --bf16 "
                "--block_size 512 --optim adamw_torch --torch_dtype float32\n",
            "job.sh --gres=gpu:a100_40:1", 3, "does not fit");
 }
 
 static void sbatchs_line_counts_more(void **state) {
     (void)state;
-    static const char script[] = TOP "python run_clm.py --do_train --model_name_or_path gpt2 --torch_dtype float32 "
-                                     "--block_size 1024 --per_device_train_batch_size $1\n";
+    static const char script[] =
+        TOP "python run_clm.py --do_train --model_name_or_path gpt2 --torch_dtype float32 "
+            "--block_size 1024 --per_device_train_batch_size $1\n";
     expect(script, "job.sh 8", 0, "--batch 8");
     expect(script, "job.sh 8", 0, "a100-80");
     expect(script, "job.sh --gpus=t4:1 64", 3, "NVIDIA T4");
@@ -196,8 +235,9 @@ static void sbatchs_line_counts_more(void **state) {
 
 static void the_sites_file_names_devices(void **state) {
     (void)state;
-    static const char script[] = "#!/bin/bash\npython run_clm.py --do_train --model_name_or_path gpt2-xl --torch_dtype "
-                                 "float32 --block_size 1024 --per_device_train_batch_size 4\n";
+    static const char script[] =
+        "#!/bin/bash\npython run_clm.py --do_train --model_name_or_path gpt2-xl --torch_dtype "
+        "float32 --block_size 1024 --per_device_train_batch_size 4\n";
     scratch_write("site.yaml", SITE, sizeof SITE - 1);
     expect(script, "--cluster site.yaml job.sh --gres=gpu:1", 0, "A100 80 GB");
     expect(script, "--cluster site.yaml job.sh --gres=gpu:1 -p debug", 3, "V100 16 GB");
@@ -232,7 +272,8 @@ static void files_are_read(void **state) {
     expect(TOP "tune run lora_finetune_single_device --config t.yaml batch_size=5\n", "job.sh", 0,
            "llama-3.1-8b --framework pytorch --batch 5 --context 2048 --dtype half --optimizer adamw "
            "--gradient-checkpointing --adapter-rank 16 --adapter-targets q_proj,v_proj");
-    expect("#!/bin/bash\n#SBATCH --gres=gpu:a100_80:4\ndeepspeed run_clm.py --do_train --model_name_or_path llama-3-8b "
+    expect("#!/bin/bash\n#SBATCH --gres=gpu:a100_80:4\ndeepspeed run_clm.py --do_train --model_name_or_path "
+           "llama-3-8b "
            "--deepspeed z.json --bf16 --block_size 2048 --per_device_train_batch_size 1\n",
            "job.sh", 0, "--gpus 4 --shard zero3");
     expect("#!/bin/bash\n#SBATCH --gpus=a100_80:2\ntune run --nproc_per_node 2 lora_finetune_distributed "
