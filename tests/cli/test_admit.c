@@ -183,6 +183,7 @@ static void scripts_are_others(void **state) {
     scratch_write("secret.yaml", "root: x\n", 8);
     expect(TOP "snug train gpt2 --batch 8 --config secret.yaml\n", "--script-only job.sh", 0,
            "what config does to memory is not known");
+    expect(TOP "snug train gpt2 --batch 8 --config secret.yaml\n", "--script-only job.sh", 0, "may fit");
     expect(TOP "snug train gpt2 --batch 8\n", "job.sh", 0, "--batch 8");
     expect(TOP "python run_clm.py --do_train --model_name_or_path 'x\033[31m' " FAT "\n", "job.sh", 0,
            "x?[31m");

@@ -221,9 +221,9 @@ static void decide_run(admission *a, uint32_t i, admission_run *run) {
         run->answer = ADMISSION_UNKNOWN;
         return;
     }
-    bool sees = !run->unseen.length && !a->unseen.length && !own;
-    if (run->answer == ADMISSION_FITS && !sees && !own) run->answer = ADMISSION_MAY_FIT;
-    if (run->answer != ADMISSION_UNLIKELY || !sees || run->least <= run->memory) return;
+    bool sees = !run->unseen.length && !a->unseen.length;
+    if (run->answer == ADMISSION_FITS && !sees) run->answer = ADMISSION_MAY_FIT;
+    if (run->answer != ADMISSION_UNLIKELY || !sees || own || run->least <= run->memory) return;
     for (recipe_reading as = RECIPE_LEAST; as <= RECIPE_LEAST_OLDER && !server; as++)
         if (estimate_least(a, as, named, run) != STATUS_OK) return;
     if (run->least > run->memory) run->answer = ADMISSION_NO_FIT;
