@@ -22,13 +22,14 @@ static bool runs; /* Slurm, here */
 
 #define TOP "#!/bin/bash\n#SBATCH --gres=gpu:a100_80:1\n"
 #define TRAINS                                                                                               \
-    TOP "python run_clm.py --model_name_or_path llama-3-8b --block_size 2048 --torch_dtype float32 "
+    TOP "python run_clm.py --model_name_or_path llama-3-8b --do_train --block_size 2048 --torch_dtype "      \
+        "float32 "
 
 static const char fat[] = TRAINS "--per_device_train_batch_size 4\n",
                   near[] =
                       TOP "python train.py --model_name_or_path llama-3-8b --per_device_train_batch_size 4\n",
-                  thin[] =
-                      TOP "python run_clm.py --model_name_or_path gpt2 --per_device_train_batch_size 4\n",
+                  thin[] = TOP
+                  "python run_clm.py --do_train --model_name_or_path gpt2 --per_device_train_batch_size 4\n",
                   argued[] = TRAINS "--per_device_train_batch_size $1\n";
 
 /* Where distributions have Slurm's own plugins; a folder that is not there is refused. */
