@@ -183,7 +183,7 @@ static int64_t read_typed(resources *r, meaning m, const char *value) {
     r->type[0] = 0;
     int64_t n = m == GRES ? read_gres(r, value) : read_gpus(r, value);
     if (r->type[0])
-        r->type_from = m;
+        r->type_from = (int)m;
     else if (r->type_from != (int)m)
         memcpy(r->type, before, sizeof before);
     return n < MOST_OF_ALL ? n : MOST_OF_ALL;
