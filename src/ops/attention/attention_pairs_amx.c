@@ -1,5 +1,6 @@
 /* Attention's products in tiles, by the processor's instructions. */
 #include "ops/attention/attention_pairs.h"
+#include "ops/tile_form.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -13,17 +14,7 @@
 #define MULTIPLY(c, a, b) _tile_dpbf16ps(c, a, b)
 #include "ops/attention/attention_pairs_tiles.h"
 
-/* The form in which LDTILECFG takes it: eight whole registers. */
-typedef struct {
-    uint8_t palette, start, none[14];
-    uint16_t row_bytes[16];
-    uint8_t rows[16];
-} tile_form;
-
-/* Constant, as gcc 12 takes the instruction for one that reads eight bytes of it. */
-static const tile_form form = { .palette = 1,
-                                .row_bytes = { 64, 64, 64, 64, 64, 64, 64, 64 },
-                                .rows = { 16, 16, 16, 16, 16, 16, 16, 16 } };
+static const tile_form form = TILE_FORM_WHOLE;
 
 TARGET static void begin(void) { _tile_loadconfig(&form); }
 

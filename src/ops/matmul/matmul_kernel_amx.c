@@ -1,6 +1,7 @@
 /* Blocks in tiles, by the processor's instructions. */
 #include "base/instructions.h"
 #include "ops/matmul/matmul_kernel.h"
+#include "ops/tile_form.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -13,21 +14,8 @@
 #define MULTIPLY(c, a, b) _tile_dpbf16ps(c, a, b)
 #include "ops/matmul/matmul_kernel_tiles.h"
 
-/* The form in which LDTILECFG takes it. */
-typedef struct {
-    uint8_t palette, start, none[14];
-    uint16_t row_bytes[16];
-    uint8_t rows[16];
-} tile_form;
+static const tile_form form = TILE_FORM_WHOLE;
 
-/* Constant, as gcc 12 takes the instruction for one that reads eight bytes of it. */
-static const tile_form form = {
-    .palette = 1,
-    .row_bytes = { ROW_BYTES, ROW_BYTES, ROW_BYTES, ROW_BYTES, ROW_BYTES, ROW_BYTES, ROW_BYTES, ROW_BYTES },
-    .rows = { TILE_WORDS, TILE_WORDS, TILE_WORDS, TILE_WORDS, TILE_WORDS, TILE_WORDS, TILE_WORDS, TILE_WORDS }
-};
-
-/* Between products nothing is kept in tiles: what a thread has there is saved at every switch. */
 BLOCK static void begin(void) { _tile_loadconfig(&form); }
 
 BLOCK static void end(void) { _tile_release(); }

@@ -3,6 +3,7 @@
 
 #include "base/instructions.h"
 #include "ops/matmul_int8/matmul_int8_kernel.h"
+#include "ops/tile_form.h"
 
 #if defined(__x86_64__)
 #define TARGET __attribute__((target("avx512f,avx512bw,avx512vl,amx-tile,amx-int8")))
@@ -36,23 +37,14 @@ TARGET static inline __attribute__((always_inline)) void add_rows(const uint32_t
 #define ADD_ROWS(x, start, sum, rows) add_rows(x, start, sum, rows)
 #include "ops/matmul_int8/matmul_int8_tiles.h"
 
-/* The form in which LDTILECFG takes it. */
-typedef struct {
-    uint8_t palette, start, none[14];
-    uint16_t row_bytes[16];
-    uint8_t rows[16];
-} tile_form;
-
 enum { OF_A = ROWS * 4, OF_B = TILE_WORDS * 4 };
 
-/* Sums and tiles of a have fourteen columns. Constant, as gcc 12 takes the instruction for one that reads
- * eight bytes of it. */
+/* Sums and tiles of a have fourteen columns. */
 static const tile_form form = { .palette = 1,
                                 .row_bytes = { OF_A, OF_A, OF_A, OF_A, OF_B, OF_B, OF_A, OF_A },
                                 .rows = { TILE_WORDS, TILE_WORDS, TILE_WORDS, TILE_WORDS, TILE_WORDS,
                                           TILE_WORDS, TILE_WORDS, TILE_WORDS } };
 
-/* Between products nothing is kept in tiles: what a thread has there is saved at every switch. */
 BLOCK static void begin(void) { _tile_loadconfig(&form); }
 
 BLOCK static void end(void) { _tile_release(); }
