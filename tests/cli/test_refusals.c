@@ -63,7 +63,7 @@ static int make_files(void **state) {
         "title: mine\nmemory: 256MiB\ncapability: \"9.0\"\nbandwidth: 1e12\nf32: 1e12\n"
         "f16: 2e12\ncontext: [1MiB, 2MiB, 3MiB]\nworkspace: 1MiB\n";
     static const char big[] =
-        "#!/bin/bash\n#SBATCH --gres=gpu:t4:1\npython run_clm.py --model_name_or_path gpt2-xl "
+        "#!/bin/bash\n#SBATCH --gres=gpu:t4:1\npython run_clm.py --do_train --model_name_or_path gpt2-xl "
         "--torch_dtype float32 --block_size 1024\n";
     if (scratch_open(state) != 0) return -1;
     command_make_files();
