@@ -590,13 +590,17 @@ static status watch_graph(const graph *g, const torch_settings *s, tape_watcher 
     return result;
 }
 
+static status build_step(const model *m, const torch_settings *s, graph *g) {
+    model_ports ports = { 0 };
+    m->build(m, g, &(model_run){ .mode = MODEL_TRAIN, .batch = s->batch, .context = s->context }, &ports);
+    return graph_status(g);
+}
+
 status torch_watch(const model *m, const torch_settings *settings, tape_watcher *w) {
     graph g;
     torch_settings with = prepared(m, settings), *s = &with;
-    model_ports ports = { 0 };
     TRY(graph_open(&g));
-    m->build(m, &g, &(model_run){ .mode = MODEL_TRAIN, .batch = s->batch, .context = s->context }, &ports);
-    status result = graph_status(&g);
+    status result = build_step(m, s, &g);
     if (result == STATUS_OK) result = watch_graph(&g, s, w);
     graph_close(&g);
     return result;
@@ -605,11 +609,9 @@ status torch_watch(const model *m, const torch_settings *settings, tape_watcher 
 status torch_estimate(const model *m, const torch_settings *settings, torch_result *r) {
     graph g;
     torch_settings with = prepared(m, settings), *s = &with;
-    model_ports ports = { 0 };
     *r = (torch_result){ 0 };
     TRY(graph_open(&g));
-    m->build(m, &g, &(model_run){ .mode = MODEL_TRAIN, .batch = s->batch, .context = s->context }, &ports);
-    status result = graph_status(&g);
+    status result = build_step(m, s, &g);
     if (result == STATUS_OK) result = estimate_graph(m, &g, s, r);
     bool narrow = s->types == TORCH_HALF && !s->transformers && !s->litgpt && !with.masters;
     if (result == STATUS_OK && !s->version && !s->litgpt) result = span_versions(&g, s, r);
