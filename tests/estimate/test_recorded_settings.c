@@ -92,6 +92,15 @@ static void without_casts_it_is_the_other_recording(void **state) {
     assert_int_equal(recorded_types_of(&r), TORCH_AUTOCAST);
     assert_int_equal(recorded_types_of(&golden), TORCH_F32);
     assert_int_equal(peak_of(&r, &s), peak_of(&golden, &s));
+    /* gradients that came of a cast are gradients: what is trained, and the states that a rule gives them */
+    for (s.state_bits = 8; s.state_bits <= 32; s.state_bits += 24) {
+        s.update_by_rule = true;
+        torch_result cast = played(&r, &s), whole = played(&golden, &s);
+        assert_true(whole.trained && whole.state);
+        assert_int_equal(cast.trained, whole.trained);
+        assert_int_equal(cast.state, whole.state);
+        assert_int_equal(cast.live.likely, whole.live.likely);
+    }
     recording_close(&r);
 }
 

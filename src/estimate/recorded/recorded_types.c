@@ -37,23 +37,29 @@ static bool casts_nothing(const recorded_edit *e, uint32_t call) {
     return x != y && floats && is_narrow(e, x) != is_narrow(e, y);
 }
 
+/* What a cast made is what it read; then the cast goes. In this order, since what goes with its call is no
+ * gradient any more. */
 static void widen(recorded_edit *e) {
     uint32_t *by = memory_new((size_t)e->storage_count + 1, sizeof *by), next;
-    for (uint32_t i = 0; by && i <= e->storage_count; i++) by[i] = i;
-    for (uint32_t call = by ? edit_first(e) : 0; call; call = next) {
-        next = edit_next(e, call);
-        if (!casts_nothing(e, call)) continue;
-        uint32_t x = edit_reads(e, call)[0], y = edit_makes(e, call)[0];
-        edit_remove(e, call);
-        by[y] = by[x];
+    bool *is_cast = memory_new((size_t)e->call_count + 1, sizeof *is_cast);
+    bool there = by && is_cast;
+    for (uint32_t i = 0; there && i <= e->storage_count; i++) by[i] = i;
+    for (uint32_t call = there ? edit_first(e) : 0; call; call = edit_next(e, call)) {
+        is_cast[call] = casts_nothing(e, call);
+        if (is_cast[call]) by[edit_makes(e, call)[0]] = by[edit_reads(e, call)[0]];
     }
-    for (uint32_t i = 1; by && i <= e->storage_count; i++)
+    for (uint32_t i = 1; there && i <= e->storage_count; i++)
         if (is_narrow(e, i)) edit_retype(e, i, wide);
-    if (by)
+    if (there)
         edit_replace(e, by);
     else
         e->failed = true;
+    for (uint32_t call = there ? edit_first(e) : 0; call; call = next) {
+        next = edit_next(e, call);
+        if (is_cast[call]) edit_remove(e, call);
+    }
     memory_free(by);
+    memory_free(is_cast);
 }
 
 /* On a CPU products of 16 bits copy what they read within themselves; those of f32 do not. Such a storage
