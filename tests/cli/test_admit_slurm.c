@@ -108,8 +108,9 @@ static int begin(void **state) {
 
 static int end(void **state) {
     if (runs) command_shell("timeout 20 scancel -u root 2>/dev/null; true");
-    command_shell("daemons=$(cat slurmd.pid slurmctld.pid munged.pid 2>/dev/null); [ -z \"$daemons\" ] || "
-                  "{ kill $daemons; sleep 2; kill -9 $daemons 2>/dev/null; }; true"); /* a slurmd alone waits on */
+    command_shell(
+        "daemons=$(cat slurmd.pid slurmctld.pid munged.pid 2>/dev/null); [ -z \"$daemons\" ] || "
+        "{ kill $daemons; sleep 2; kill -9 $daemons 2>/dev/null; }; true"); /* a slurmd alone waits on */
     return scratch_close(state);
 }
 
