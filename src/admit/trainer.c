@@ -7,408 +7,9 @@
 
 #include "admit/names.h"
 #include "admit/settings.h"
-
-/* What an option means; those that say a number or a word go to the member at `offset`. */
-typedef enum {
-    MODEL,
-    COUNT,  /* an int64_t */
-    WORD,   /* text of `room` bytes */
-    YES,    /* a bool */
-    LENGTH, /* tokens, of samples at most */
-    CHECKPOINT,
-    MIXED,     /* bf16, fp16: autocast */
-    HALF,      /* the same where weights are 16 bits too */
-    TYPE,      /* by name: bfloat16, float32, auto */
-    PRECISION, /* Lightning's words */
-    PACKED,
-    FOUR_BITS,
-    ADAPTER, /* lora, qlora */
-    SHARDS,  /* transformers' --fsdp */
-    DEEPSPEED,
-    CONFIG,    /* a file of the same options */
-    COMPONENT, /* torchtune's name of a model */
-    PASS,      /* an option of `estimate` with the same meaning; `ours` is its name */
-    PASS_YES,
-    LLMC_MODEL,
-    LLMC_LEVEL,
-    HIDES, /* changes bytes by no rule that is here; unless it says no */
-    PLACE, /* the device's name */
-    NEW    /* weights are made anew */
-} meaning;
-
-typedef struct {
-    const char *name;
-    meaning means;
-    size_t offset, room;
-    const char *ours;
-} row;
-
-#define AT(member) .offset = offsetof(recipe, member)
-#define TEXT_AT(member) .means = WORD, .offset = offsetof(recipe, member), .room = sizeof((recipe *)0)->member
-
-struct trainer {
-    const char *const *names; /* of programs: "vllm", "run_clm.py" */
-    const char *first;        /* the word that must follow: "serve"; NULL: any */
-    const char *title, *framework;
-    const row *rows;
-    bool one_hyphen;  /* options are written -b 4 */
-    bool assignments; /* key=value */
-    bool own;         /* somebody's own program may be called so */
-    bool fixed, checkpoints, decides_checkpoints, half, takes_words, judges, trains_if_told;
-    int64_t batch; /* what it takes where nothing is said; 0: it must be said */
-};
-
-/* ---- names of options ---- */
-
-static const row of_transformers[] = {
-    { "model_name_or_path", MODEL, 0, 0, NULL },
-    { "model_name", MODEL, 0, 0, NULL },
-    { "model", MODEL, 0, 0, NULL },
-    { "model_id", MODEL, 0, 0, NULL },
-    { "base_model", MODEL, 0, 0, NULL },
-    { "config_name", NEW, 0, 0, NULL },
-    { "model_type", HIDES, 0, 0, NULL },
-    { "config_overrides", HIDES, 0, 0, NULL },
-    { "per_device_train_batch_size", COUNT, AT(batch) },
-    { "per_gpu_train_batch_size", COUNT, AT(batch) },
-    { "train_batch_size", COUNT, AT(batch) },
-    { "micro_batch_size", COUNT, AT(batch) },
-    { "batch_size", COUNT, AT(batch) },
-    { "gradient_accumulation_steps", COUNT, AT(accumulate) },
-    { "block_size", LENGTH, 0, 0, NULL },
-    { "max_seq_length", LENGTH, 0, 0, NULL },
-    { "max_length", LENGTH, 0, 0, NULL },
-    { "max_seq_len", LENGTH, 0, 0, NULL },
-    { "model_max_length", LENGTH, 0, 0, NULL },
-    { "max_source_length", LENGTH, 0, 0, NULL },
-    { "cutoff_len", LENGTH, 0, 0, NULL },
-    { "gradient_checkpointing", CHECKPOINT, 0, 0, NULL },
-    { "bf16", MIXED, 0, 0, NULL },
-    { "fp16", MIXED, 0, 0, NULL },
-    { "torch_dtype", TYPE, 0, 0, NULL },
-    { "dtype", TYPE, 0, 0, NULL },
-    { "optim", TEXT_AT(optimizer) },
-    { "attn_implementation", TEXT_AT(attention) },
-    { "use_liger_kernel", YES, AT(fused_loss) },
-    { "torch_compile", YES, AT(compiled) },
-    { "packing", PACKED, 0, 0, NULL },
-    { "pad_to_max_length", PACKED, 0, 0, NULL },
-    { "use_peft", YES, AT(adapters) },
-    { "use_lora", YES, AT(adapters) },
-    { "lora_r", COUNT, AT(rank) },
-    { "lora_target_modules", TEXT_AT(targets) },
-    { "load_in_4bit", FOUR_BITS, 0, 0, NULL },
-    { "fsdp", SHARDS, 0, 0, NULL },
-    { "deepspeed", DEEPSPEED, 0, 0, NULL },
-    { "config", CONFIG, 0, 0, NULL },
-    { "load_in_8bit", HIDES, 0, 0, NULL },
-    { "fsdp_config", HIDES, 0, 0, NULL },
-    { "auto_find_batch_size", HIDES, 0, 0, NULL },
-    { "optim_args", HIDES, 0, 0, NULL },
-    { "optim_target_modules", HIDES, 0, 0, NULL },
-    { "use_unsloth", HIDES, 0, 0, NULL },
-    { "use_cpu", HIDES, 0, 0, NULL },
-    { "no_cuda", HIDES, 0, 0, NULL },
-    { "modules_to_save", HIDES, 0, 0, NULL },
-    { "lora_modules_to_save", HIDES, 0, 0, NULL },
-    { "use_dora", HIDES, 0, 0, NULL },
-    { "freeze_layers", HIDES, 0, 0, NULL },
-    { "max_train_samples", HIDES, 0, 0, NULL }, /* fewer than a batch, maybe */
-    { "line_by_line", HIDES, 0, 0, NULL },      /* texts are no longer joined to one length */
-    { "do_train", YES, AT(trains) },
-    { NULL },
-};
-
-static const row of_axolotl[] = {
-    { "base_model", MODEL, 0, 0, NULL },
-    { "micro_batch_size", COUNT, AT(batch) },
-    { "gradient_accumulation_steps", COUNT, AT(accumulate) },
-    { "sequence_len", LENGTH, 0, 0, NULL },
-    { "sample_packing", PACKED, 0, 0, NULL },
-    { "adapter", ADAPTER, 0, 0, NULL },
-    { "lora_r", COUNT, AT(rank) },
-    { "lora_target_modules", TEXT_AT(targets) },
-    { "lora_target_linear", YES, AT(all_products) },
-    { "load_in_4bit", FOUR_BITS, 0, 0, NULL },
-    { "load_in_8bit", HIDES, 0, 0, NULL },
-    { "optimizer", TEXT_AT(optimizer) },
-    { "bf16", HALF, 0, 0, NULL },
-    { "fp16", MIXED, 0, 0, NULL },
-    { "gradient_checkpointing", CHECKPOINT, 0, 0, NULL },
-    { "torch_compile", YES, AT(compiled) },
-    { "liger_fused_linear_cross_entropy", YES, AT(fused_loss) },
-    { "deepspeed", DEEPSPEED, 0, 0, NULL },
-    { "fsdp", HIDES, 0, 0, NULL },
-    { "unfrozen_parameters", HIDES, 0, 0, NULL },
-    { "lora_modules_to_save", HIDES, 0, 0, NULL },
-    { "plugins", HIDES, 0, 0, NULL },
-    { "peft_use_dora", HIDES, 0, 0, NULL },
-    { "relora_steps", HIDES, 0, 0, NULL },
-    { "sequence_parallel_degree", HIDES, 0, 0, NULL },
-    { "context_parallel_size", HIDES, 0, 0, NULL },
-    { "layer_offloading", HIDES, 0, 0, NULL },
-    { NULL },
-};
-
-static const row of_torchtune[] = {
-    { "model._component_", COMPONENT, 0, 0, NULL },
-    { "model.lora_rank", COUNT, AT(rank) },
-    { "model.lora_attn_modules", TEXT_AT(targets) },
-    { "batch_size", COUNT, AT(batch) },
-    { "gradient_accumulation_steps", COUNT, AT(accumulate) },
-    { "tokenizer.max_seq_len", LENGTH, 0, 0, NULL },
-    { "dataset.packed", PACKED, 0, 0, NULL },
-    { "dtype", HALF, 0, 0, NULL },
-    { "enable_activation_checkpointing", CHECKPOINT, 0, 0, NULL },
-    { "enable_activation_offloading", HIDES, 0, 0, NULL },
-    { "optimizer._component_", TEXT_AT(optimizer) },
-    { "optimizer_in_bwd", HIDES, 0, 0, NULL },
-    { "compile", YES, AT(compiled) },
-    { "config", CONFIG, 0, 0, NULL },
-    { "nproc_per_node", COUNT, AT(processes) },
-    { "nnodes", HIDES, 0, 0, NULL },
-    { "fsdp_cpu_offload", HIDES, 0, 0, NULL },
-    { "tensor_parallel_dim", HIDES, 0, 0, NULL },
-    { "device", PLACE, 0, 0, NULL },
-    { NULL },
-};
-
-static const row of_nanogpt[] = {
-    { "init_from", MODEL, 0, 0, NULL },
-    { "n_layer", COUNT, AT(layers) },
-    { "n_head", COUNT, AT(heads) },
-    { "n_embd", COUNT, AT(width) },
-    { "batch_size", COUNT, AT(batch) },
-    { "block_size", LENGTH, 0, 0, NULL },
-    { "dtype", TYPE, 0, 0, NULL },
-    { "compile", YES, AT(compiled) },
-    { "dropout", PASS, 0, 0, "dropout" },
-    { "gradient_accumulation_steps", COUNT, AT(accumulate) },
-    { NULL },
-};
-
-static const row of_llmc[] = {
-    { "b", COUNT, AT(batch) },       { "t", LENGTH, 0, 0, NULL }, { "e", LLMC_MODEL, 0, 0, NULL },
-    { "r", LLMC_LEVEL, 0, 0, NULL }, { "z", HIDES, 0, 0, NULL },  { NULL },
-};
-
-static const row of_vllm[] = {
-    { "model", MODEL, 0, 0, NULL },
-    { "tensor_parallel_size", COUNT, AT(processes) },
-    { "tp", COUNT, AT(processes) },
-    { "max_model_len", PASS, 0, 0, "context" },
-    { "gpu_memory_utilization", PASS, 0, 0, "gpu-memory-utilization" },
-    { "quantization", PASS, 0, 0, "quantization" },
-    { "q", PASS, 0, 0, "quantization" },
-    { "kv_cache_dtype", PASS, 0, 0, "kv-cache-dtype" },
-    { "max_num_batched_tokens", PASS, 0, 0, "max-num-batched-tokens" },
-    { "max_num_seqs", PASS, 0, 0, "max-num-seqs" },
-    { "enforce_eager", PASS_YES, 0, 0, "enforce-eager" },
-    { "dtype", TYPE, 0, 0, NULL },
-    { "pipeline_parallel_size", HIDES, 0, 0, NULL },
-    { "data_parallel_size", HIDES, 0, 0, NULL },
-    { "cpu_offload_gb", HIDES, 0, 0, NULL },
-    { "enable_lora", HIDES, 0, 0, NULL },
-    { "speculative_config", HIDES, 0, 0, NULL },
-    { "hf_overrides", HIDES, 0, 0, NULL },
-    { "load_format", HIDES, 0, 0, NULL },
-    { "enable_expert_parallel", HIDES, 0, 0, NULL },
-    { NULL },
-};
-
-static const row of_litgpt[] = {
-    { "train.micro_batch_size", COUNT, AT(batch) },
-    { "train.max_seq_length", LENGTH, 0, 0, NULL },
-    { "precision", PRECISION, 0, 0, NULL },
-    { "lora_r", COUNT, AT(rank) },
-    { "devices", COUNT, AT(processes) },
-    { "quantize", FOUR_BITS, 0, 0, NULL },
-    { "config", HIDES, 0, 0, NULL },
-    { "optimizer", HIDES, 0, 0, NULL },
-    { NULL },
-};
-
-/* Those that say a size, and none that names a file. */
-static const row of_snug[] = {
-    { "ranks", COUNT, AT(processes) },        { "memory", PASS, 0, 0, "memory" },
-    { "batch", PASS, 0, 0, "batch" },         { "micro_batch", PASS, 0, 0, "micro-batch" },
-    { "context", PASS, 0, 0, "context" },     { "accumulate", PASS, 0, 0, "accumulate" },
-    { "dtype", PASS, 0, 0, "dtype" },         { "optimizer", PASS, 0, 0, "optimizer" },
-    { "dropout", PASS, 0, 0, "dropout" },     { "adapter_rank", PASS, 0, 0, "adapter-rank" },
-    { "base_bits", PASS, 0, 0, "base-bits" }, { NULL },
-};
-
-/* ---- programs ---- */
-
-static const char *const clm[] = { "run_clm.py", "run_clm_no_trainer.py", "run_mlm.py",
-                                   "run_mlm_no_trainer.py", NULL };
-static const char *const judges[] = { "run_glue.py", "run_qa.py",   "run_classification.py",
-                                      "run_swag.py", "run_xnli.py", NULL };
-static const char *const other_examples[] = { "run_seq2seq_qa.py", "run_summarization.py",
-                                              "run_translation.py", "run_image_classification.py", NULL };
-static const char *const trl[] = { "trl", NULL };
-static const char *const sft[] = { "sft.py", "run_sft.py", NULL };
-static const char *const tune[] = { "tune", NULL };
-static const char *const axolotl[] = { "axolotl", NULL };
-static const char *const axolotl_module[] = { "axolotl.cli.train", NULL };
-static const char *const llmc[] = { "train_gpt2cu", NULL };
-static const char *const llmc_f32[] = { "train_gpt2fp32cu", NULL };
-static const char *const vllm[] = { "vllm", NULL };
-static const char *const vllm_module[] = { "vllm.entrypoints.openai.api_server", NULL };
-static const char *const litgpt[] = { "litgpt", NULL };
-static const char *const snug[] = { "snug", NULL };
-static const char *const nobody[] = { NULL };
-
-static const trainer trainers[] = {
-    { .names = clm,
-      .trains_if_told = true,
-      .title = "transformers' example for language models",
-      .framework = "hf",
-      .rows = of_transformers,
-      .fixed = true,
-      .decides_checkpoints = true,
-      .batch = 8 },
-    { .names = judges,
-      .trains_if_told = true,
-      .title = "transformers' example of judging texts",
-      .framework = "hf",
-      .rows = of_transformers,
-      .decides_checkpoints = true,
-      .judges = true,
-      .batch = 8 },
-    { .names = other_examples,
-      .trains_if_told = true,
-      .title = "transformers' example",
-      .framework = "hf",
-      .rows = of_transformers,
-      .decides_checkpoints = true,
-      .batch = 8 },
-    { .names = trl,
-      .first = "sft",
-      .title = "TRL's supervised fine-tuning",
-      .framework = "hf",
-      .rows = of_transformers,
-      .checkpoints = true,
-      .batch = 8 },
-    { .names = sft,
-      .title = "TRL's supervised fine-tuning",
-      .framework = "hf",
-      .rows = of_transformers,
-      .checkpoints = true,
-      .batch = 8 },
-    { .names = tune,
-      .first = "run",
-      .title = "torchtune",
-      .framework = "pytorch",
-      .rows = of_torchtune,
-      .assignments = true,
-      .decides_checkpoints = true,
-      .takes_words = true },
-    { .names = axolotl,
-      .first = "train",
-      .title = "axolotl",
-      .framework = "hf",
-      .rows = of_axolotl,
-      .decides_checkpoints = true,
-      .takes_words = true },
-    { .names = axolotl_module,
-      .title = "axolotl",
-      .framework = "hf",
-      .rows = of_axolotl,
-      .decides_checkpoints = true,
-      .takes_words = true },
-    { .names = llmc,
-      .title = "llm.c",
-      .framework = "llm.c",
-      .rows = of_llmc,
-      .one_hyphen = true,
-      .fixed = true,
-      .half = true,
-      .decides_checkpoints = true,
-      .batch = 4 },
-    { .names = llmc_f32,
-      .title = "llm.c",
-      .framework = "llm.c",
-      .rows = of_llmc,
-      .one_hyphen = true,
-      .fixed = true,
-      .decides_checkpoints = true,
-      .batch = 4 },
-    { .names = vllm,
-      .first = "serve",
-      .title = "vLLM",
-      .framework = "vllm",
-      .rows = of_vllm,
-      .takes_words = true },
-    { .names = vllm_module, .title = "vLLM", .framework = "vllm", .rows = of_vllm },
-    { .names = litgpt,
-      .first = "finetune_lora",
-      .title = "litgpt",
-      .framework = "litgpt",
-      .rows = of_litgpt,
-      .takes_words = true },
-    { .names = litgpt,
-      .first = "finetune_full",
-      .title = "litgpt",
-      .framework = "litgpt",
-      .rows = of_litgpt,
-      .takes_words = true },
-    { .names = snug,
-      .first = "train",
-      .title = "snug",
-      .framework = "snug",
-      .rows = of_snug,
-      .takes_words = true },
-};
-enum { TRAINERS = sizeof trainers / sizeof *trainers };
-
-/* Somebody's own program, by its options: a run of transformers' Trainer, or nanoGPT's train.py. */
-static const trainer own = { .names = nobody,
-                             .title = "a program of somebody's own, taken for one with transformers' Trainer",
-                             .framework = "hf",
-                             .rows = of_transformers,
-                             .own = true };
-static const trainer nanogpt = { .names = nobody,
-                                 .title = "a program of somebody's own, taken for nanoGPT",
-                                 .framework = "pytorch",
-                                 .rows = of_nanogpt,
-                                 .takes_words = true,
-                                 .own = true,
-                                 .fixed = true,
-                                 .decides_checkpoints = true,
-                                 .batch = 12 };
-
-static const char *last_part(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
-static bool begins(const char *word, const char *with) { return strncmp(word, with, strlen(with)) == 0; }
-
-static bool is_nanogpt(const trainer_words *w) {
-    for (uint32_t i = 1; i < w->count; i++)
-        if (begins(w->words[i], "--n_layer=") || begins(w->words[i], "--block_size=") ||
-            (w->words[i][0] != '-' && text_ends_with(w->words[i], ".py")))
-            return true;
-    return false;
-}
+#include "admit/trainer_rows.h"
 
 bool trainer_is_own(const trainer *t) { return t->own; }
-
-const trainer *trainer_find(const trainer_words *w, uint32_t *skip) {
-    const char *name = w->count ? last_part(w->words[0]) : "";
-    for (size_t i = 0; i < TRAINERS; i++)
-        for (const char *const *n = trainers[i].names; *n; n++) {
-            const char *first = trainers[i].first;
-            if (strcmp(name, *n) != 0) continue;
-            if (first && (w->count < 2 || strcmp(w->words[1], first) != 0)) continue;
-            *skip = first ? 2 : 1;
-            return &trainers[i];
-        }
-    *skip = 1;
-    if (!text_ends_with(name, ".py")) return NULL;
-    return is_nanogpt(w) ? &nanogpt : &own;
-}
 
 /* ---- files ---- */
 
@@ -453,14 +54,15 @@ static void take_deepspeed(void *context, const char *key, const char *value) {
     last = last ? last + 1 : key;
     bool stage = strcmp(key, "zero_optimization.stage") == 0 || strcmp(last, "zero_stage") == 0;
     if (stage && value[0] >= '0' && value[0] <= '3' && !value[1]) r->shard = stages[value[0] - '0'];
-    bool away = begins(last, "off"
-                             "load_") ||
+    bool away = text_begins_with(last, "off"
+                                       "load_") ||
                 strstr(key, "off"
                             "load_") != NULL;
     if (away && strcmp(value, "none") != 0 && strcmp(value, "false") != 0 && !strstr(key, "pin_memory"))
         recipe_unseen(r, "something is kept with the host (%s)", key);
     bool enabled = strcmp(last, "enabled") == 0 && recipe_yes(value);
-    if (enabled && (begins(key, "bf16") || begins(key, "fp16"))) r->types = RECIPE_AUTOCAST;
+    if (enabled && (text_begins_with(key, "bf16") || text_begins_with(key, "fp16")))
+        r->types = RECIPE_AUTOCAST;
 }
 
 void trainer_read_deepspeed(const char *name, const trainer_files *files, recipe *r) {
@@ -481,11 +83,12 @@ static void take_accelerate(void *context, const char *key, const char *value) {
     if (strcmp(last, "fsdp_sharding_strategy") == 0 && !whole)
         recipe_unseen(r, "fsdp_sharding_strategy %s has no rule", value);
     if (strcmp(last, "fsdp_activation_checkpointing") == 0 && recipe_yes(value)) r->checkpointing = true;
-    if (begins(last, "fsdp_off") && text_ends_with(last, "load_params") && recipe_yes(value))
+    if (text_begins_with(last, "fsdp_off") && text_ends_with(last, "load_params") && recipe_yes(value))
         recipe_unseen(r, "weights are kept with the host");
     if (strcmp(last, "deepspeed_config_file") == 0) recipe_unseen(r, "%s was not read", value);
-    if (begins(key, "deepspeed_config.")) take_deepspeed(r, key, value);
-    if (begins(key, "parallelism_config") || begins(key, "megatron")) recipe_unseen(r, "%s has no rule", key);
+    if (text_begins_with(key, "deepspeed_config.")) take_deepspeed(r, key, value);
+    if (text_begins_with(key, "parallelism_config") || text_begins_with(key, "megatron"))
+        recipe_unseen(r, "%s has no rule", key);
 }
 
 void trainer_read_accelerate(const char *name, const trainer_files *files, recipe *r) {
@@ -515,8 +118,8 @@ static void take_model(const reading *x, const char *name, const char *value) {
     static const char *const coded[] = { "bnb",  "4bit", "8bit", "gptq", "awq",
                                          "gguf", "int4", "int8", "fp8",  "mxfp" };
     recipe *r = x->r;
-    if (x->t->rows == of_nanogpt && strcmp(value, "scratch") == 0) return;
-    if (x->t->rows == of_nanogpt && !begins(value, "gpt2")) {
+    if (x->t->family == NANOGPT && strcmp(value, "scratch") == 0) return;
+    if (x->t->family == NANOGPT && !text_begins_with(value, "gpt2")) {
         recipe_unseen(r, "it goes on from a checkpoint (init_from=%s)", value);
         return;
     }
@@ -527,10 +130,10 @@ static void take_model(const reading *x, const char *name, const char *value) {
 
 static void take_type(const reading *x, const char *value) {
     recipe *r = x->r;
-    bool vllm_words = x->t->rows == of_vllm, half = strstr(value, "16") != NULL || strcmp(value, "half") == 0;
+    bool vllm_words = x->t->family == VLLM, half = strstr(value, "16") != NULL || strcmp(value, "half") == 0;
     if (vllm_words) {
         if (strstr(value, "32")) recipe_pass(r, "dtype", "float32");
-    } else if (x->t->rows == of_nanogpt) {
+    } else if (x->t->family == NANOGPT) {
         r->types = half ? RECIPE_AUTOCAST : RECIPE_F32;
         r->f32_weights = true;
     } else if (half) {
@@ -565,10 +168,10 @@ static void take_component(recipe *r, const char *value) {
     char out[RECIPE_WORD_BYTES] = "";
     const char *at = strrchr(value, '.');
     at = at ? at + 1 : value;
-    if (begins(at, "qlora_")) r->adapters = true, r->base_bits = 4, at += 6;
-    if (begins(at, "lora_")) r->adapters = true, at += 5;
+    if (text_begins_with(at, "qlora_")) r->adapters = true, r->base_bits = 4, at += 6;
+    if (text_begins_with(at, "lora_")) r->adapters = true, at += 5;
     size_t n = 0;
-    bool llama = begins(at, "llama");
+    bool llama = text_begins_with(at, "llama");
     for (; *at && n + 2 < sizeof out; at++) {
         bool digit = at[0] >= '0' && at[0] <= '9', before = n && out[n - 1] >= '0' && out[n - 1] <= '9';
         bool point = at[0] == '_' && before && at[1] >= '0' && at[1] <= '9' && at[2] == '_';
@@ -597,7 +200,7 @@ static void take_adapter(recipe *r, const char *value) {
 }
 
 /* Half of the meanings: those of one tool, or of files. */
-static void apply_special(const reading *x, const row *o, const char *name, const char *value) {
+static void apply_special(const reading *x, const trainer_row *o, const char *name, const char *value) {
     recipe *r = x->r;
     switch (o->means) {
     case SHARDS: take_shards(r, value); break;
@@ -612,7 +215,7 @@ static void apply_special(const reading *x, const row *o, const char *name, cons
     case LLMC_LEVEL: r->checkpointing = strcmp(value, "2") == 0; break;
     case PRECISION: take_precision(r, value); break;
     case PLACE:
-        if (!begins(value, "cuda")) recipe_unseen(r, "%s is '%.40s'", name, value);
+        if (!text_begins_with(value, "cuda")) recipe_unseen(r, "%s is '%.40s'", name, value);
         break;
     case ADAPTER: take_adapter(r, value); break;
     case FOUR_BITS:
@@ -625,7 +228,7 @@ static void apply_special(const reading *x, const row *o, const char *name, cons
     }
 }
 
-static void apply_row(const reading *x, const row *o, const char *name, const char *value) {
+static void apply_row(const reading *x, const trainer_row *o, const char *name, const char *value) {
     recipe *r = x->r;
     char *at = (char *)r + o->offset;
     bool off = strcasecmp(value, "false") == 0 || strcmp(value, "0") == 0 || strcasecmp(value, "no") == 0 ||
@@ -674,7 +277,7 @@ static void apply(const reading *x, const char *said, const char *value, bool un
     size_t n = 0;
     for (; said[n] && n + 1 < sizeof name; n++) name[n] = said[n] == '-' ? '_' : said[n];
     name[n] = 0;
-    for (const row *o = x->t->rows; o->name; o++) {
+    for (const trainer_row *o = trainer_rows(x->t); o->name; o++) {
         if (strcmp(o->name, name) != 0) continue;
         if (unsure)
             recipe_unseen(x->r, "%s is not known: the script says %.80s", name, value);
@@ -682,7 +285,7 @@ static void apply(const reading *x, const char *said, const char *value, bool un
             apply_row(x, o, name, value);
         return;
     }
-    if (x->t->rows == of_snug || !names_plain(name, x->t->one_hyphen))
+    if (x->t->family == SNUG || !names_plain(name, x->t->one_hyphen))
         recipe_unseen(x->r, "what %s does to memory is not known here", name);
 }
 
@@ -754,13 +357,13 @@ static void name_by_sizes(recipe *r) {
 }
 
 static void finish(const trainer *t, recipe *r) {
-    if (t->rows == of_nanogpt) name_by_sizes(r);
-    if (t->rows == of_nanogpt && !r->passed_count) recipe_pass(r, "dropout", "0");
-    if (t->rows == of_nanogpt && r->types == RECIPE_TYPES_UNSAID)
+    if (t->family == NANOGPT) name_by_sizes(r);
+    if (t->family == NANOGPT && !r->passed_count) recipe_pass(r, "dropout", "0");
+    if (t->family == NANOGPT && r->types == RECIPE_TYPES_UNSAID)
         r->types = RECIPE_AUTOCAST, r->f32_weights = true;
-    if (t->rows == of_torchtune && r->processes > 1) r->shard = RECIPE_FSDP;
-    if (r->rank && t->rows != of_transformers) r->adapters = true;
-    if (r->adapters && !r->rank) r->rank = t->rows == of_transformers ? 16 : 8;
+    if (t->family == TORCHTUNE && r->processes > 1) r->shard = RECIPE_FSDP;
+    if (r->rank && t->family != TRANSFORMERS) r->adapters = true;
+    if (r->adapters && !r->rank) r->rank = t->family == TRANSFORMERS ? 16 : 8;
     if (r->adapters && (!r->targets[0] || strcmp(r->targets, "all-linear") == 0)) {
         if (!r->targets[0] && !r->all_products)
             recipe_unseen(r, "which products adapters stand beside is the program's own choice");
@@ -782,9 +385,9 @@ void trainer_read(const trainer *t, const trainer_words *w, const trainer_files 
     out->batch = t->batch, out->fixed = t->fixed;
     out->checkpointing = t->checkpoints, out->checkpointing_said = t->decides_checkpoints;
     out->half_weights = t->half, out->judges = t->judges;
-    if (strcmp(t->framework, "llm.c") == 0 && !t->half) out->f32_weights = true, out->types = RECIPE_F32;
-    if (strcmp(t->framework, "llm.c") == 0 || t->rows == of_nanogpt) out->context = 1024;
-    if (t->rows == of_nanogpt) out->accumulate = 40, out->compiled = true;
+    if (t->family == LLMC && !t->half) out->f32_weights = true, out->types = RECIPE_F32;
+    if (t->family == LLMC || t->family == NANOGPT) out->context = 1024;
+    if (t->family == NANOGPT) out->accumulate = 40, out->compiled = true;
     for (uint32_t i = 0; i < w->count;) {
         if (is_name(t, w->words[i])) {
             i = take_option(&x, w, i);

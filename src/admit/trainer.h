@@ -1,6 +1,6 @@
-/* Programs that train or serve, and what their options say: one row a program in trainer.c, with a table of
- * the names of its options. A name that no table has is a hole in what is known, and is said so, unless it is
- * of those that have nothing to do with memory. */
+/* Programs that train or serve, and what their options say: one row a program in trainer_rows.c, with a
+ * table of the names of its options. A name that no table has is a hole in what is known, and is said so,
+ * unless it is of those that have nothing to do with memory. */
 #pragma once
 
 #include "admit/recipe.h"

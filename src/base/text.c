@@ -50,6 +50,8 @@ void text_close(text *t) {
     *t = (text){ 0 };
 }
 
+bool text_begins_with(const char *all, const char *start) { return strncmp(all, start, strlen(start)) == 0; }
+
 bool text_ends_with(const char *all, const char *end) {
     size_t n = strlen(all), m = strlen(end);
     return n >= m && strcmp(all + n - m, end) == 0;

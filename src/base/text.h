@@ -18,4 +18,5 @@ bool text_reserve(text *t,
 void text_add_quoted(text *t, const char *word);
 void text_close(text *t);
 
+bool text_begins_with(const char *all, const char *start);
 bool text_ends_with(const char *all, const char *end);
