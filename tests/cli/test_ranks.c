@@ -147,7 +147,7 @@ static void one_is_killed(void **state) {
     assert_int_not_equal(system(line), 0);
     double took = since_signal();
     if (took > 6) fail_msg("the others were gone after %.1f s", took);
-    assert_int_not_equal(system("pgrep -f '^[^ ]*/snug train .*--out killed' >/dev/null"), 0);
+    several_all_gone("killed", 5);
     command_shell("ls killed | grep -q '^checkpoint-[0-9]*$'");
 }
 

@@ -153,7 +153,7 @@ static void data_that_goes(void **state) {
     if (code != 1 || several_times(several_said(), "snug: ") != 1 ||
         !command_has_words(several_said(), "rank 1 on ") || !strstr(several_said(), "text"))
         fail_msg("exit %d: %s", code, several_said());
-    several_all_gone("[^ ]*/under_way", 1);
+    several_all_gone("[^ ]*/under_way", 5);
     command_shell("ls under_way | grep -q '^checkpoint-[0-9]*$'");
 }
 
@@ -286,7 +286,7 @@ static void frozen(int who, const char *when) {
         !strstr(several_said(), "--rank-timeout"))
         fail_msg("rank %d frozen after '%s': exit %d after %.1f s: %s", who, when, code, took,
                  several_said());
-    several_all_gone("frozen", 1);
+    several_all_gone("frozen", 5);
 }
 
 static void one_is_frozen(void **state) {

@@ -225,7 +225,7 @@ static void random_kills(void **state) {
         assert_int_equal(waitpid(pid, &code, 0), pid);
         double took = clock_seconds() - at;
         if (killed && took > 5) fail_msg("%d ranks: gone after %.1f s", ranks, took);
-        several_all_gone("killed", 1);
+        several_all_gone("killed", 5);
         resume_to_the_end(DRAW(1, 2, 4), STEPS);
     }
 }

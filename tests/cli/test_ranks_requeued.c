@@ -49,7 +49,7 @@ static void stop(const char *signal, const char *to, int ranks) {
     if (!command_has_words(several_said(), "--resume goes on from there") ||
         several_times(several_said(), "snug: ") != 1)
         fail_msg("%s", several_said());
-    several_all_gone("stopped", 1);
+    several_all_gone("stopped", 5);
 }
 
 /* Goes on with `ranks`, and for a part of the rest with `others`. */

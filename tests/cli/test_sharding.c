@@ -353,7 +353,7 @@ static void a_full_disk_ends_all(void **state) {
     int code = several_start_whole(both);
     if (code != 1 || several_times(several_said(), "snug: ") != 1)
         fail_msg("exit %d: %s", code, several_said());
-    several_all_gone("full", 1);
+    several_all_gone("full", 5);
 }
 
 int main(void) {

