@@ -84,6 +84,8 @@ static status run_with(const cli_command *c, const options *o, cli_streams *stre
     if (o->quiet || is_silent()) streams->people.file = NULL;
     threads_pin_allow(o->pin_threads == PIN_AUTO);
     if (o->instructions) TRY(instructions_pin(o->instructions));
+    if (o->eager != EAGER_AUTO || o->serve.eager)
+        device_capture_allow(o->eager == EAGER_NO && !o->serve.eager);
     status result = c->run(o, streams);
     if (result == STATUS_NO_FIT && o->json && !streams->result.begun) put_no_fit(&streams->result);
     return result;

@@ -174,6 +174,7 @@ typedef struct {
     const char *for_model; /* explain-oom, snapshot: */
     const char *gpu;       /* that plans are for; NULL: --device says */
     enum { PIN_AUTO, PIN_OFF } pin_threads;
+    enum { EAGER_AUTO, EAGER_YES, EAGER_NO } eager;
     const char *instructions; /* base/instructions.h; NULL: auto */
     bool chat, json, measure, listing, follow, quiet, help;
 } options;
@@ -231,8 +232,8 @@ typedef struct {
     char names[PASS_MAX][PASS_OPTION_BYTES];
 } option_table;
 
-extern const option options_elsewhere[], options_text[], options_ranks[], options_snapshot[],
-    options_page[]; /* parts of it; end with one without a name */
+extern const option options_device[], options_elsewhere[], options_text[], options_ranks[],
+    options_snapshot[], options_page[]; /* parts of it; end with one without a name */
 void options_table(option_table *t);
 options options_defaults(void);
 dtype options_products(const options *o); /* of --dtype; NONE: auto */

@@ -27,7 +27,6 @@ enum {
 _Static_assert(DATA_KIND_AUTO == 0 && DATA_KIND_BYTES == 1 && DATA_KIND_U16 == 2 && DATA_KINDS == 7, "");
 _Static_assert(DATA_KIND_U32 == 3 && DATA_KIND_NPY == 4 && DATA_KIND_JSONL == 5 && DATA_KIND_TOKENS == 6, "");
 _Static_assert(SCHEDULE_COSINE == 0 && SCHEDULE_LINEAR == 1 && SCHEDULE_CONSTANT == 2, "");
-_Static_assert(RATES_AUTO == 0 && RATES_BUILT_IN == 1 && RATES_KNOWN == 2, "");
 _Static_assert(sizeof(data_kind) == sizeof(int) && sizeof(schedule_kind) == sizeof(int), "");
 
 static const option rows[] = {
@@ -617,54 +616,6 @@ static const option rows[] = {
       .low = 0,
       .high = 0x1p53,
       .help = "of initial weights, order of the data, dropout, and drawing tokens" },
-    { .name = "device",
-      .hint = "cpu|cuda[:N]|auto",
-      .kind = OPTION_TEXT,
-      .group = GROUP_OUTPUT,
-      .commands = ALL | COMMAND_QUANTIZE | COMMAND_SERVE,
-      .offset = FIELD(run.device),
-      .fallback = "auto",
-      .help = "what computes, and has the memory that --memory speaks of" },
-    { .name = "threads",
-      .hint = "N|all",
-      .kind = OPTION_INTEGER,
-      .group = GROUP_OUTPUT,
-      .commands =
-          ALL | COMMAND_ESTIMATE | COMMAND_DEVICES | COMMAND_QUANTIZE | COMMAND_TOKENIZE | COMMAND_SERVE,
-      .needs = FOR_SNUG,
-      .offset = FIELD(run.threads),
-      .word = "all",
-      .low = 1,
-      .high = 1024,
-      .help = "threads that compute; results don't depend on them" },
-    { .name = "pin-threads",
-      .hint = "auto|off",
-      .kind = OPTION_CHOICE,
-      .group = GROUP_OUTPUT,
-      .commands = RUN | COMMAND_GENERATE | COMMAND_DEVICES | COMMAND_QUANTIZE,
-      .words = "auto, off",
-      .offset = FIELD(pin_threads),
-      .help = "keep threads on cores of their own while computing; auto: where they fill all usable cores" },
-    { .name = "instructions",
-      .hint = "auto|widened|NAME",
-      .kind = OPTION_TEXT,
-      .group = GROUP_OUTPUT,
-      .commands = ALL | COMMAND_DEVICES,
-      .offset = FIELD(instructions),
-      .fallback = "auto",
-      .help =
-          "the last set of the processor's instructions to use, as in avx512 or amx ('snug devices' names "
-          "them); products of bf16 have the bits of theirs, widened: those of every processor; tensor-cores: "
-          "auto, and those of a GPU from capability 8.0 on, whose kernels have run in emulation alone" },
-    { .name = "rates",
-      .hint = "auto|built-in|known",
-      .kind = OPTION_CHOICE,
-      .group = GROUP_OUTPUT,
-      .commands = PLANNED | COMMAND_DEVICES,
-      .needs = FOR_SNUG,
-      .words = "auto, built-in, known",
-      .offset = FIELD(run.rates),
-      .help = "what predicted times rest on; auto: measured here, once, in half a second" },
     { .name = "follow",
       .kind = OPTION_FLAG,
       .group = GROUP_OUTPUT,
@@ -755,7 +706,8 @@ void options_table(option_table *t) {
         if (before < GROUP_TECHNIQUES && now > GROUP_TECHNIQUES) add_techniques(t);
         if (before < GROUP_ELSEWHERE && now > GROUP_ELSEWHERE) add_part(t, options_elsewhere);
         if (before < GROUP_TEXT && now > GROUP_TEXT) add_part(t, options_text);
-        if (before < now && now == GROUP_OUTPUT) add_part(t, options_snapshot), add_part(t, options_page);
+        if (before < now && now == GROUP_OUTPUT)
+            add_part(t, options_device), add_part(t, options_snapshot), add_part(t, options_page);
         t->rows[t->count++] = rows[i];
     }
     assert(t->count <= OPTIONS_MOST);

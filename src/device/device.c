@@ -1,5 +1,6 @@
 #include "device/device.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,6 +12,13 @@ static const device *const all[] = {
 };
 
 const device *device_default(void) { return all[0]; }
+
+/* Captured programs have run in emulation alone: once a GPU has confirmed them, nothing said means yes. */
+enum { CAPTURE_CONFIRMED = false };
+static atomic_bool capture = CAPTURE_CONFIRMED;
+
+void device_capture_allow(bool yes) { atomic_store_explicit(&capture, yes, memory_order_relaxed); }
+bool device_capture_allowed(void) { return atomic_load_explicit(&capture, memory_order_relaxed); }
 
 static int local_number;
 

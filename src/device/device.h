@@ -25,7 +25,8 @@ typedef struct {
     double bandwidth;         /* bytes of memory, one after the other */
     double fetched;           /* bytes of memory that products read and write in pieces */
     double cache_bytes;       /* how much of what was touched last is still in a cache */
-    double call_seconds;      /* of starting one kernel */
+    double call_seconds;      /* of starting one kernel, */
+    double captured_seconds;  /* and one of a program that was captured; 0: none is (device.capture) */
     double file_read;         /* bytes from a file, past all caches */
     double file_written;
     double copied;      /* bytes between a device apart and the host's memory */
@@ -39,12 +40,12 @@ typedef struct {
 typedef enum { LANE_COMPUTE, LANE_COPY, LANE_RANKS, LANE_COUNT } device_lane;
 
 /* What a process takes of the memory of a device apart beside its pools: what the driver keeps for it, its
- * kernels, streams with their events, and the transport between ranks. */
+ * kernels, streams with their events, the transport between ranks, and programs that were captured. */
 typedef struct {
-    uint64_t context, code, handles, ranks;
+    uint64_t context, code, handles, ranks, captured;
 } device_parts;
 static inline uint64_t device_parts_sum(const device_parts *p) {
-    return p->context + p->code + p->handles + p->ranks;
+    return p->context + p->code + p->handles + p->ranks + p->captured;
 }
 
 /* What is known of a GPU without opening it, from a file (device_gpu.h), or what its driver says of it. 0:
@@ -120,6 +121,17 @@ struct device {
     void *(*stream)(const device *d);
     bool (*happened)(const device *d, uint64_t event);
 
+    /* A program as one thing to start (a CUDA graph). What LANE_COMPUTE is given between `capture` and
+     * `captured` is kept, with its addresses and numbers, and is not done; `replay` gives all of it to the
+     * lane again, for ever, until `release`. Nothing but kernels is captured, and nothing else is asked of
+     * the device in between. `capture_bytes`: of the device's memory, what so many calls of kernels take at
+     * most (device_parts.captured). NULL: each kernel is started by itself. */
+    status (*capture)(const device *d);
+    status (*captured)(const device *d, void **sequence);
+    void (*replay)(const device *d, void *sequence);
+    void (*release)(const device *d, void *sequence);
+    uint64_t (*capture_bytes)(const device *d, uint64_t calls);
+
     /* Times of kernels; NULL: they are over when their call returns, so whoever called them knows. `stamps`
      * before `begin`: room for so many of them until `end`. `stamp`: when LANE_COMPUTE comes to it, in
      * seconds of the monotonic clock; `*at` is written when `end` returns. */
@@ -145,6 +157,12 @@ status device_cuda_find(int number, const device **found);
  * said it takes one of its own, round and round. Before any is found. */
 void device_local(int number);
 int device_local_number(void);
+
+/* Whether programs are captured, where a device can: said once, before anything is planned. Nothing said: as
+ * long as no GPU has confirmed it, they are not. */
+void device_capture_allow(bool yes);
+bool device_capture_allowed(void);
+static inline bool device_captures(const device *d) { return d->capture && device_capture_allowed(); }
 
 const device *device_default(void); /* the best there is */
 /* By the name that --device takes: "cpu", or "auto" for the best that there is. */

@@ -23,6 +23,9 @@ device_parts device_gpu_reserve(const device_gpu *g);
  * and room for what comes later. In steps, so that processes that saw somewhat more or less have one plan. */
 device_parts device_gpu_reserve_seen(const device_parts *seen);
 
+/* What a program of so many calls takes there where it is captured (device.capture). */
+uint64_t device_gpu_capture_bytes(uint64_t calls);
+
 /* What its driver takes of the host's memory: a guess until it was measured, and above what small programs
  * were seen to take. */
 uint64_t device_gpu_driver(void);

@@ -104,6 +104,7 @@ status exec_open(const plan *p, unsigned modes, exec **out) {
         result = bind_program(e, &e->programs[k]);
     char *slots = result == STATUS_OK ? exec_persistent(e, PLAN_SLOTS) : NULL;
     if (slots) result = transfer_open(p, slots, e->host.data, exec_persistent(e, PLAN_RING), &e->transfer);
+    if (result == STATUS_OK) result = capture_open(e);
     if (p->device->apart) e->begun = joined_beside(p->device);
     if (result == STATUS_OK) result = meeting_open(e);
     if (result != STATUS_OK) {
@@ -149,7 +150,7 @@ void exec_step(exec *e, const bound_program *b, uint32_t step) {
 
 static void run_calls(exec *e, bound_program *b) {
     exec_begin_program(e, b);
-    if (e->timed.moments && timing_run(e, b)) return;
+    if (e->timed.moments ? timing_run(e, b) : capture_run(e, b)) return;
     const program *p = &b->plan->program;
     bool observe = e->modes & EXEC_OBSERVE && !b->seen.done, poison = (e->modes & EXEC_POISON) != 0;
     for (uint32_t s = 0; s < p->count; s++) {

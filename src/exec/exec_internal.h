@@ -1,5 +1,6 @@
 /* What the executor's files share: exec.c binds and runs, observe.c measures, timing.c takes times, debug.c
- * poisons and looks for faults, transfer.c moves what is away. */
+ * poisons and looks for faults, transfer.c moves what is away, capture.c has
+ * devices start programs as a whole. */
 #pragma once
 
 #include "comm/comm.h"
@@ -21,6 +22,7 @@ typedef struct {
     op_call *calls; /* by step */
     op_arg *args;   /* of all calls, one after the other */
     void **blocks;  /* separate mode: by storage of plan->live */
+    void *captured; /* all its calls, as the device keeps them; NULL: each is started by itself */
     observation seen;
 } bound_program;
 
@@ -59,6 +61,14 @@ static inline int exec_place_in(int64_t group) {
     return group ? comm_world().rank % (int)group : comm_world().rank;
 }
 static inline int exec_first_of(int64_t group) { return comm_world().rank - exec_place_in(group); }
+
+/* ---- capture.c ---- */
+
+/* All programs that can be, before the first step: what the device keeps of them is beside its pool then. */
+status capture_open(exec *e);
+void capture_close(exec *e);
+/* False: it was not captured, or is to be observed call by call. */
+bool capture_run(exec *e, const bound_program *b);
 
 /* ---- meeting.c ---- */
 

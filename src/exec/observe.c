@@ -269,16 +269,19 @@ static status check_reserve_apart(const exec *e) {
     const device *d = e->plan->device;
     device_parts parts = joined_beside(d);
     uint64_t beside = device_parts_sum(&parts), reserve = e->plan->pools[POOL_MEMORY].runtime_bytes;
-    char ranks[64] = "";
+    char ranks[64] = "", captured[64] = "";
     if (beside <= reserve) return STATUS_OK;
+    if (parts.captured)
+        snprintf(captured, sizeof captured, ", captured programs %llu", (unsigned long long)parts.captured);
     if (parts.ranks)
         snprintf(ranks, sizeof ranks, ", transport between ranks %llu", (unsigned long long)parts.ranks);
     return status_set(
         STATUS_NO_FIT,
         "the program itself holds %llu bytes of %s's memory before it begins (context %llu, code "
-        "%llu, handles %llu%s), more than the %llu bytes reserved for it%s",
+        "%llu, handles %llu%s%s), more than the %llu bytes reserved for it%s",
         (unsigned long long)beside, d->name, (unsigned long long)parts.context,
-        (unsigned long long)parts.code, (unsigned long long)parts.handles, ranks, (unsigned long long)reserve,
+        (unsigned long long)parts.code, (unsigned long long)parts.handles, captured, ranks,
+        (unsigned long long)reserve,
         parts.ranks > e->plan->beside.ranks ? "; --transport-memory says how much ranks may take" : "");
 }
 

@@ -58,6 +58,7 @@ status exec_pools_open(exec *e) {
 }
 
 void exec_pools_close(exec *e) {
+    capture_close(e); /* it has addresses of theirs */
     if (e->modes & EXEC_SEPARATE) close_separate(e);
     const device *d = e->plan->device;
     d->close(d, &e->pool);

@@ -58,6 +58,14 @@ static bool is_of(const op_kernel *k, const op_kernel *list) {
     return k && list == k;
 }
 
+bool lower_capturable(const program *p) {
+    piece first = { 0 };
+    bool only = !pieces_next(p, &first);
+    for (uint32_t s = 0; only && s < p->count; s++)
+        only = !p->steps[s].by_host && !(graph_node(&p->graph, p->steps[s].node)->op->traits & OP_COLLECTIVE);
+    return only;
+}
+
 op_cost lower_cost(const graph *g, const lower_step *step) {
     const node *n = graph_node(g, step->node);
     op_cost cost = n->op->cost(g, n);

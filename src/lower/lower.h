@@ -52,6 +52,10 @@ const device *lower_device(const lower_options *o);
 status lower_program(graph *g, const lower_options *o, program *p);
 void lower_close(program *p);
 
+/* Can a device start all of it as one (device.capture)? Each run gives it the same kernels, and nothing else:
+ * no pieces, nothing that moves between ranks, no kernel of the host's. */
+bool lower_capturable(const program *p);
+
 /* What the step's node costs, by the kernel that it has: GPUs multiply numbers of 16 bits on tensor cores, or
  * as f32, whatever the op says. */
 op_cost lower_cost(const graph *g, const lower_step *step);

@@ -118,8 +118,16 @@ static void predict_steps(program *p, walk *w, const op_cost *costs) {
     p->computing = p->seconds;
 }
 
+/* A program that is started as one takes less for each of its kernels. */
+static device_rates rates_of_starting(const program *p, const device_rates *rates) {
+    device_rates r = *rates;
+    if (r.captured_seconds > 0 && lower_capturable(p)) r.call_seconds = r.captured_seconds;
+    return r;
+}
+
 status predict_program(program *p, const op_cost *costs, bool apart, const device_rates *rates) {
-    walk w = { .rates = rates, .operands = memory_room(p->graph.tensors.count, sizeof(operand)) };
+    const device_rates own = rates_of_starting(p, rates);
+    walk w = { .rates = &own, .operands = memory_room(p->graph.tensors.count, sizeof(operand)) };
     double *waits = memory_new(p->count, sizeof *waits);
     status result = w.operands && waits ? STATUS_OK : status_set(STATUS_FAILED, "no memory to predict times");
     if (result == STATUS_OK) {

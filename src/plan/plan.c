@@ -160,6 +160,15 @@ graph_room plan_graph_room(uint64_t memory) {
 /* Bookkeeping for a persistent tensor while it is saved: lists and headers. */
 enum { SAVING_BYTES = 512 };
 
+/* Programs are kept twice by a device that starts each as one. */
+static uint64_t captured_bytes(const plan *p) {
+    uint64_t bytes = 0;
+    for (uint32_t k = 0; device_captures(p->device) && k < p->program_count; k++)
+        if (lower_capturable(&p->programs[k].program))
+            bytes += p->device->capture_bytes(p->device, p->programs[k].program.count);
+    return bytes;
+}
+
 static void sum_up(plan *p, int threads) {
     uint64_t highest = 0, *arena = &p->pools[POOL_MEMORY].arena_bytes;
     for (uint32_t k = 0; k < p->program_count; k++) {
@@ -172,6 +181,7 @@ static void sum_up(plan *p, int threads) {
         p->by_category[c] += p->programs[p->peak_program].peak.by_category[c];
     p->by_category[CATEGORY_GAPS] = *arena - highest;
     if (p->device->apart) p->beside = device_reserve(p->device);
+    p->beside.captured = captured_bytes(p);
     p->pools[POOL_MEMORY].runtime_bytes = device_parts_sum(&p->beside);
     p->runtime = device_runtime_reserve(threads);
     if (p->device->driver) p->runtime.code += p->device->driver(p->device);

@@ -49,6 +49,7 @@ static void add_runtime(text *out, const plan *p) {
                  units_bytes_text(g->context[1], e));
     text_add(out, ", code %s, handles %s", units_bytes_text(p->beside.code, b),
              units_bytes_text(p->beside.handles, c));
+    if (p->beside.captured) text_add(out, ", captured programs %s", units_bytes_text(p->beside.captured, e));
     if (p->beside.ranks) text_add(out, ", transport %s", units_bytes_text(p->beside.ranks, e));
     text_add(out, "\n");
 }
@@ -121,6 +122,7 @@ static void put_parts(json_writer *w, const char *key, const device_parts *parts
     json_put_unsigned(w, "context_bytes", parts->context);
     json_put_unsigned(w, "code_bytes", parts->code);
     json_put_unsigned(w, "handles_bytes", parts->handles);
+    if (parts->captured) json_put_unsigned(w, "captured_bytes", parts->captured);
     if (parts->ranks) json_put_unsigned(w, "transport_bytes", parts->ranks);
     json_end_object(w);
 }

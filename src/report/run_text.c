@@ -88,12 +88,13 @@ static void add_places(text *out, const decision *d, const train_result *r, cons
     } rows[] = { { "  context", p->beside.context, m->beside.context },
                  { "  code", p->beside.code, m->beside.code },
                  { "  handles", p->beside.handles, m->beside.handles },
+                 { "  captured", p->beside.captured, m->beside.captured },
                  { "  transport", p->beside.ranks, m->beside.ranks },
                  { "  moved by", 0, m->moved_bytes },
                  { "host, peak", plan_taken(p, POOL_HOST), host > ours ? host - ours : 0 } };
-    enum { TRANSPORT = 3 };
+    enum { CAPTURED = 3, TRANSPORT }; /* which not every run has */
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (i == TRANSPORT && !rows[i].planned) continue; /* one process */
+        if ((i == CAPTURED || i == TRANSPORT) && !rows[i].planned) continue;
         add_row(out, rows[i].name, rows[i].planned, rows[i].measured);
         add_within(out, rows[i].planned, rows[i].measured, k);
     }

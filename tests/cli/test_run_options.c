@@ -124,6 +124,7 @@ static const struct {
     { "offload-limit", "1GiB", 2, "is of what is in --offload-to" },
     { "device", "cpu", 0, "resuming" },
     { "instructions", "widened", 0, "resuming" },
+    { "eager", "yes", 0, "resuming" },
     { "gpu", "h200", 2, "--device cuda" }, /* which is not here */
     { "config", "more.yaml", 0, "resuming" },
     { "memory", "1GiB", 0, "resuming" },

@@ -293,6 +293,43 @@ static void after(const device *, device_lane l, device_lane other, uint64_t eve
     heed(cudaStreamWaitEvent(g.lane[l], g.events[other][event % FEW_EVENTS], 0));
 }
 
+/* ---- captured programs ---- */
+
+/* A launch that the driver can't capture ends the capture, and EndCapture says so. */
+static status capture(const device *) {
+    cudaError_t e = cudaStreamBeginCapture(g.lane[LANE_COMPUTE], cudaStreamCaptureModeThreadLocal);
+    if (e == cudaSuccess) return STATUS_OK;
+    return status_set(STATUS_FAILED, "%s captures no program: %s; --eager yes starts kernels one by one",
+                      g.is.name, cudaGetErrorString(e));
+}
+
+/* What it takes of the device's memory is there before it returns. */
+static status captured(const device *, void **sequence) {
+    cudaGraph_t kernels = NULL;
+    cudaGraphExec_t ready = NULL;
+    uint64_t before = cuda_parts_used();
+    cudaError_t e = cudaStreamEndCapture(g.lane[LANE_COMPUTE], &kernels);
+    if (e == cudaSuccess) e = cudaGraphInstantiate(&ready, kernels, 0);
+    if (kernels) cudaGraphDestroy(kernels);
+    if (e == cudaSuccess) e = cudaGraphUpload(ready, g.lane[LANE_COMPUTE]);
+    if (e == cudaSuccess) e = cudaStreamSynchronize(g.lane[LANE_COMPUTE]);
+    uint64_t after = cuda_parts_used();
+    if (after > before) g.parts.captured += after - before;
+    *sequence = ready;
+    if (e == cudaSuccess) return STATUS_OK;
+    return status_set(STATUS_FAILED, "%s captures no program: %s; --eager yes starts kernels one by one",
+                      g.is.name, cudaGetErrorString(e));
+}
+
+static void replay(const device *, void *sequence) {
+    heed(cudaGraphLaunch((cudaGraphExec_t)sequence, g.lane[LANE_COMPUTE]));
+}
+
+/* The driver may keep its memory for the next one, so it stays counted. */
+static void release(const device *, void *sequence) { heed(cudaGraphExecDestroy((cudaGraphExec_t)sequence)); }
+
+static uint64_t capture_bytes(const device *, uint64_t calls) { return device_gpu_capture_bytes(calls); }
+
 /* ---- between ranks ---- */
 
 static void *stream(const device *) {
@@ -346,6 +383,8 @@ static device cuda() {
     d.begin = begin, d.end = end, d.fill = fill, d.copy = copy, d.mark = mark, d.after = after;
     d.failed = failed, d.carry = carry, d.call = call, d.stamps = stamps, d.stamp = stamp;
     d.stream = stream, d.happened = happened;
+    d.capture = capture, d.captured = captured, d.replay = replay, d.release = release;
+    d.capture_bytes = capture_bytes;
     return d;
 }
 

@@ -21,7 +21,7 @@ extern "C" {
 
 emulated_counts emulated_seen;
 
-const emulated_gpu emulated_usual = { {}, 0, 0, { 512 << 10, 256 << 10, 64 << 10, 0 }, 0 };
+const emulated_gpu emulated_usual = { {}, 0, 0, { 512 << 10, 256 << 10, 64 << 10, 0, 0 }, 0 };
 
 namespace {
 
@@ -135,8 +135,11 @@ struct lane {
     std::vector<event> next; /* what the next operation waits for */
 };
 
+typedef std::vector<operation> sequence;
+
 lane lanes[LANE_COUNT];
 bool running;
+sequence *capturing;              /* what launches go to now; NULL: to their lane */
 uint64_t stamp_room, stamp_count; /* since `begin` */
 emulated_pace pace;
 uint64_t random_state = 1;
@@ -260,7 +263,7 @@ void drain_all() {
 }
 
 void give(device_lane which, operation &&o) {
-    assert(running);
+    assert(running && !capturing);
     lane &l = lanes[which];
     o.after.swap(l.next);
     l.waiting.push_back(std::move(o));
@@ -360,6 +363,49 @@ void call(const device *, void (*function)(void *), void *context) {
 
 uint64_t mark(const device *, device_lane l) { return lanes[l].given; }
 
+/* ---- captured programs ---- */
+
+uint64_t captured_bytes; /* of sequences that are kept */
+
+enum {
+    CAPTURE_BYTES = 16 << 10 /* of a call: its kernels with their arguments, of which a GPU takes 4 KiB */
+};
+
+uint64_t bytes_of(const sequence &s) {
+    uint64_t bytes = 0;
+    for (const operation &o : s) bytes += sizeof o + o.arguments.size();
+    return bytes;
+}
+
+status capture(const device *) {
+    assert(!capturing && !running);
+    capturing = new sequence;
+    return STATUS_OK;
+}
+
+status captured(const device *, void **out) {
+    *out = capturing;
+    captured_bytes += bytes_of(*capturing);
+    emulated_seen.captured++;
+    capturing = NULL;
+    return STATUS_OK;
+}
+
+void replay(const device *, void *which) {
+    emulated_seen.replayed++;
+    for (const operation &o : *(const sequence *)which) {
+        emulated_seen.launches++;
+        give(LANE_COMPUTE, operation(o));
+    }
+}
+
+void release(const device *, void *which) {
+    captured_bytes -= bytes_of(*(sequence *)which);
+    delete (sequence *)which;
+}
+
+uint64_t capture_bytes(const device *, uint64_t calls) { return calls * CAPTURE_BYTES; }
+
 /* ---- between ranks ---- */
 
 void stream_give(emulated_stream *, bool (*function)(void *), const void *context, uint64_t bytes) {
@@ -401,6 +447,7 @@ void after(const device *, device_lane l, device_lane other, uint64_t number) {
 device_rates rates(const device *, int threads) {
     device_rates r = device_rates_default(threads);
     r.copied = r.file_read;
+    r.captured_seconds = device_capture_allowed() ? r.call_seconds : 0;
     snprintf(r.source, sizeof r.source, "built-in table of the processor that emulates it");
     return r;
 }
@@ -413,6 +460,7 @@ device_parts beside(const device *) {
     device_parts p = is.beside;
     if (emulated_seen.launches) p.code += is.moves;
     if (joined) p.ranks += emulated_told_get().transport;
+    p.captured = captured_bytes;
     return p;
 }
 
@@ -423,7 +471,7 @@ uint64_t available(const device *d) {
     return is.memory > taken ? is.memory - taken : 0;
 }
 
-device_parts reserve(const device *) { return { 640 << 10, 256 << 10, 128 << 10, 0 }; }
+device_parts reserve(const device *) { return { 640 << 10, 256 << 10, 128 << 10, 0, 0 }; }
 
 /* The code of kernels, and what runs their threads, are in the process here. */
 uint64_t driver(const device *) { return 1u << 20; }
@@ -461,6 +509,8 @@ device emulated() {
     d.carry = carry, d.stamps = stamps, d.stamp = stamp;
     d.copy = copy, d.call = call, d.mark = mark, d.after = after;
     d.stream = stream, d.happened = happened;
+    d.capture = capture, d.captured = captured, d.replay = replay, d.release = release;
+    d.capture_bytes = capture_bytes;
     return d;
 }
 
@@ -480,10 +530,14 @@ void emulated_pace_set(emulated_pace p, uint64_t seed) { pace = p, random_state 
 
 bool emulate::lanes_take(const launch_shape &shape, void (*thread)(const void *), const void *arguments,
                          size_t bytes) {
-    if (!running) return false;
+    if (!running && !capturing) return false;
     operation o = {};
     o.shape = shape, o.thread = thread;
     o.arguments.assign((const char *)arguments, (const char *)arguments + bytes);
+    if (capturing) {
+        capturing->push_back(std::move(o));
+        return true;
+    }
     emulated_seen.launches++;
     give(LANE_COMPUTE, std::move(o));
     return true;

@@ -23,6 +23,8 @@ void write_counts() {
                  { "pools", c.pools },
                  { "pinned_pools", c.pinned_pools },
                  { "launches", c.launches },
+                 { "captured", c.captured },
+                 { "replayed", c.replayed },
                  { "by_host", c.by_host },
                  { "copies", c.copies },
                  { "copied_bytes", c.copied_bytes },

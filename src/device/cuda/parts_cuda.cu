@@ -89,7 +89,7 @@ static uint64_t counted_own() {
     return 0;
 }
 
-static uint64_t used_now() {
+uint64_t cuda_parts_used(void) {
     size_t free = 0, total = 0;
     return cudaMemGetInfo(&free, &total) == cudaSuccess ? total - free : 0;
 }
@@ -128,11 +128,11 @@ cudaError_t cuda_parts_open(int number, cudaError_t (*handles)(void), device_par
     if (e == cudaSuccess) e = cudaFree(NULL); /* brings the code of all kernels */
     if (e == cudaSuccess) e = cuda_parts_touch(0);
     if (e != cudaSuccess) return e;
-    uint64_t loaded = used_now();
+    uint64_t loaded = cuda_parts_used();
     parts->code = used ? more(loaded, used) : 0;
     if (!used) parts->context = loaded; /* the two could not be told apart */
     e = handles();
-    uint64_t all = used_now();
+    uint64_t all = cuda_parts_used();
     parts->handles = more(all, loaded);
     others = more(all, device_parts_sum(parts));
     return e;
@@ -140,7 +140,7 @@ cudaError_t cuda_parts_open(int number, cudaError_t (*handles)(void), device_par
 
 device_parts cuda_parts_now(const device_parts *parts, uint64_t pool_bytes, bool joined) {
     device_parts now = *parts;
-    uint64_t own = counted_own(), all = used_now();
+    uint64_t own = counted_own(), all = cuda_parts_used();
     if (!own) own = more(all, others);
     (joined ? now.ranks : now.code) += more(more(own, pool_bytes), device_parts_sum(parts));
     return now;
