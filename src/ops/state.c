@@ -7,6 +7,7 @@
 #include "ops/fast.h"
 #include "ops/reference.h"
 #include "ops/state_math.h"
+#include "ops/state_vectors.h"
 
 /* ---- the map ---- */
 
@@ -127,12 +128,20 @@ VECTOR_CLONES static void decode_positive(const uint8_t *restrict codes, float s
     for (int64_t i = 0; i < n; i++) x[i] = scale * state_decoded(codes[i], true);
 }
 
+/* Of n codes the first so many go by vectors. */
+static int64_t by_vectors(int64_t n) { return state_vectors_usable() ? n - n % STATE_VECTOR : 0; }
+
+static void decode(bool positive, const uint8_t *codes, float scale, int64_t n, float *x) {
+    int64_t done = by_vectors(n);
+    if (done) state_vectors_decode(positive, codes, scale, done, x);
+    (positive ? decode_positive : decode_signed)(codes + done, scale, n - done, x + done);
+}
+
 static void load(const op_call *c, const op_state *s, int64_t first, int64_t n, float *x) {
     const op_arg *from = &c->in[s->in];
     if (from->dtype == DTYPE_U8)
-        (s->positive ? decode_positive
-                     : decode_signed)((const uint8_t *)from->data + first,
-                                      ((const float *)c->in[s->scales].data)[first / STATE_BLOCK], n, x);
+        decode(s->positive, (const uint8_t *)from->data + first,
+               ((const float *)c->in[s->scales].data)[first / STATE_BLOCK], n, x);
     else if (dtype_is_half(from->dtype))
         half_widen(from->dtype, (const uint16_t *)from->data + first, n, x);
     else
@@ -161,6 +170,12 @@ VECTOR_CLONES static void encode_positive(const float *x, float inverse, int64_t
     for (int64_t i = 0; i < n; i++) codes[i] = state_coded_positive(x[i], inverse);
 }
 
+static void encode(bool positive, const float *x, float inverse, int64_t n, uint8_t *codes) {
+    int64_t done = by_vectors(n);
+    if (done) state_vectors_encode(positive, x, inverse, done, codes);
+    (positive ? encode_positive : encode_signed)(x + done, inverse, n - done, codes + done);
+}
+
 /* Where the random bits of this call come from, for its weight (0) and its states; false: it has none. */
 static bool rounding_of(const op_call *c, const op_def *op, uint32_t which, half_random *r) {
     const op_arg *key = op_in(c, op->update->rounding_key);
@@ -185,10 +200,7 @@ static void store_codes(const op_call *c, const op_def *op, uint32_t which, int6
     uint16_t bits[STATE_BLOCK];
     half_random r;
     ((float *)c->out[s->scales_out].data)[first / STATE_BLOCK] = scale;
-    if (s->positive)
-        encode_positive(x, inverse, n, codes);
-    else
-        encode_signed(x, inverse, n, codes);
+    encode(s->positive, x, inverse, n, codes);
     if (!s->drifts || !rounding_of(c, op, which, &r)) return;
     half_draw(&r, c->first + first, n, bits);
     draw_codes(s->positive, x, inverse, bits, n, codes);

@@ -1,5 +1,6 @@
 /* Optimizer state of 8 bits: its values and codes against the paper's definition (tools/goldens.py computes
- * it apart from this code), and state that drifts by less at a time than codes are apart. */
+ * it apart from this code), state that drifts by less at a time than codes are apart, and the instructions
+ * that read and write many codes at a time against the formulas of one. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,6 +17,8 @@
 #include "ops/adamw/adamw.h"
 #include "ops/lion/lion.h"
 #include "ops/state.h"
+#include "ops/state_math.h"
+#include "ops/state_vectors.h"
 
 enum { N = 5000, SCALES = 3 };
 
@@ -144,10 +147,87 @@ static void what_drifts_is_not_lost(void **state) {
     assert_true(fabs(nearest - should) > 0.06); /* or the case says nothing */
 }
 
+/* ---- vectors of codes, which have to be the formulas ---- */
+
+static void vectors_decode_as_formulas(void **state) {
+    (void)state;
+    static const float scales[] = { 0, 0x1p-149f, 0x1p-126f, 0.37f, 1, 3e38f, INFINITY };
+    uint8_t codes[STATE_CODES];
+    float x[STATE_CODES];
+    if (!state_vectors_usable()) skip();
+    for (int k = 0; k < STATE_CODES; k++) codes[k] = (uint8_t)(k * 91);
+    for (size_t s = 0; s < sizeof scales / sizeof *scales; s++)
+        for (int positive = 0; positive < 2; positive++) {
+            state_vectors_decode(positive, codes, scales[s], STATE_CODES, x);
+            for (int k = 0; k < STATE_CODES; k++) {
+                float should = scales[s] * state_decoded(codes[k], positive);
+                if (memcmp(&should, &x[k], sizeof should) != 0 && !(isnan(should) && isnan(x[k])))
+                    fail_msg("code %d is %a, should be %a", codes[k], (double)x[k], (double)should);
+            }
+        }
+}
+
+/* Compares the codes of STATE_VECTOR numbers. */
+static void check_encoded(const float *x, float inverse) {
+    uint8_t codes[STATE_VECTOR];
+    for (int positive = 0; positive < 2; positive++) {
+        state_vectors_encode(positive, x, inverse, STATE_VECTOR, codes);
+        for (int k = 0; k < STATE_VECTOR; k++) {
+            uint8_t should =
+                positive ? state_coded_positive(x[k], inverse) : state_coded_signed(x[k], inverse);
+            if (codes[k] != should)
+                fail_msg("%a by %a is code %d, should be %d", (double)x[k], (double)inverse, codes[k],
+                         should);
+        }
+    }
+}
+
+/* The floats around a size, up to what rounding lets a size be, and the same below 0. */
+static void check_around(float size) {
+    float x[STATE_VECTOR];
+    for (int k = 0; k < STATE_VECTOR; k++) {
+        uint32_t bits = half_bits(size);
+        uint32_t near = bits + (uint32_t)(k / 2) < STATE_VECTOR / 4 ? 0 : bits + (uint32_t)(k / 2) - 16;
+        x[k] = half_float(near);
+        if (x[k] > 1.0000004f) x[k] = 1;
+        if (k % 2) x[k] = -x[k];
+    }
+    check_encoded(x, 1);
+    for (int k = 0; k < STATE_VECTOR; k++) x[k] *= 0.37f;
+    check_encoded(x, 1 / 0.37f);
+}
+
+/* Where codes, decades and octaves meet, and every STRIDE-th of all sizes and NaN. */
+static void vectors_encode_as_formulas(void **state) {
+    (void)state;
+    enum { STRIDE = 4099 };
+    float x[STATE_VECTOR];
+    uint32_t one = half_bits(1);
+    if (!state_vectors_usable()) skip();
+    for (int positive = 0; positive < 2; positive++)
+        for (int k = 0; k < STATE_CODES; k++) {
+            float value = fabsf(state_map(positive)[k]);
+            check_around(value);
+            if (k + 1 < STATE_CODES) check_around(0.5f * (value + fabsf(state_map(positive)[k + 1])));
+        }
+    for (int octave = 0; octave <= 127; octave++) check_around(half_float((uint32_t)octave << 23));
+    for (uint32_t bits = 0; bits <= one - STRIDE * STATE_VECTOR; bits += STRIDE * STATE_VECTOR) {
+        for (uint32_t k = 0; k < STATE_VECTOR; k++)
+            x[k] = half_float((bits + k * STRIDE) | (k % 3 == 0 ? 0x80000000u : 0));
+        check_encoded(x, 1);
+    }
+    for (uint32_t k = 0; k < STATE_VECTOR; k++) x[k] = half_float(0x7f800001u + k * 0x1ffffu);
+    check_encoded(x, 1);
+    for (uint32_t k = 0; k < STATE_VECTOR; k++) x[k] = k % 2 ? -INFINITY : (float)k;
+    check_encoded(x, 0); /* of a block that is not finite */
+}
+
 int main(void) {
     threads_set(2);
     const struct CMUnitTest tests[] = { cmocka_unit_test(values_are_the_papers),
                                         cmocka_unit_test(codes_are_the_papers),
-                                        cmocka_unit_test(what_drifts_is_not_lost) };
+                                        cmocka_unit_test(what_drifts_is_not_lost),
+                                        cmocka_unit_test(vectors_decode_as_formulas),
+                                        cmocka_unit_test(vectors_encode_as_formulas) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
