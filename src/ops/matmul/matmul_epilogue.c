@@ -200,7 +200,15 @@ VECTOR_CLONES static void narrow_gelu(const matmul_epilogue *e) {
         narrow_with(e, DTYPE_BF16, MATMUL_GELU_ERF, false);
 }
 
+/* A row of x takes so long that the processor does not see the next ones coming: they are asked for before.
+ */
+static void fetch_x(const matmul_epilogue *e) {
+    for (int64_t i = 0; i < e->rows; i++)
+        __builtin_prefetch(matmul_element(e->x, i * e->out_stride, e->type));
+}
+
 VECTOR_CLONES static void narrow_slope(const matmul_epilogue *e) {
+    fetch_x(e);
     if (e->gelu == MATMUL_GELU_TANH)
         narrow_with(e, DTYPE_BF16, MATMUL_GELU_TANH, true);
     else

@@ -170,9 +170,44 @@ static const float *across_row(across *w, int64_t depth) {
     return row_at(w->o, (w->at->from + depth) * w->o->stride + w->at->first, w->at->lines, w->own);
 }
 
+/* Asks for a row's numbers. Rows lie far apart, so the processor does not see the next one coming. */
+static void fetch_row(const across *w, int64_t depth) {
+    enum { LINE = 64 };
+    if (depth >= w->at->depth) return;
+    int64_t bytes = (int64_t)dtype_bytes(w->o->type), row = w->at->from + depth;
+    const char *x = (const char *)w->o->data + (row * w->o->stride + w->at->first) * bytes;
+    for (int64_t b = 0; b < w->at->lines * bytes; b += LINE) __builtin_prefetch(x + b);
+}
+
+/* The sizes of bf16 are the upper halves of those of the f32 that they are. */
+VECTOR_CLONES static void largest_bf16(const uint16_t *restrict x, int64_t n, uint16_t *restrict largest) {
+    for (int64_t i = 0; i < n; i++) {
+        uint16_t size = x[i] & 0x7fffu;
+        largest[i] = size > largest[i] ? size : largest[i];
+    }
+}
+
+/* The largest size of each line into w->largest, which holds zeros. */
+static void look(across *w) {
+    enum { AHEAD = 8 }; /* rows */
+    bool plain = w->o->type == DTYPE_BF16 && !w->o->fold;
+    uint16_t largest[CODES_DRAWN] = { 0 };
+    for (int64_t d = 0; d < AHEAD; d++) fetch_row(w, d);
+    for (int64_t d = 0; d < w->at->depth; d++) {
+        int64_t place = (w->at->from + d) * w->o->stride + w->at->first;
+        fetch_row(w, d + AHEAD);
+        if (plain)
+            largest_bf16((const uint16_t *)w->o->data + place, w->at->lines, largest);
+        else
+            codes_largest_each(across_row(w, d), w->at->lines, w->largest);
+    }
+    for (int64_t i = 0; plain && i < w->at->lines; i++) w->largest[i] = (int32_t)largest[i] << 16;
+}
+
 static void code_row(across *w, int64_t depth, int8_t *codes) {
     const float *x = across_row(w, depth);
     uint8_t bytes[CODES_DRAWN];
+    fetch_row(w, depth + 2);
     if (!w->o->random) {
         codes_encode_each(x, w->inverse, NULL, w->at->lines, codes);
         return;
@@ -220,7 +255,7 @@ void matmul_int8_code_across(const matmul_int8_operand *o, const matmul_int8_blo
                              const matmul_int8_panels *to) {
     across w = { .o = o, .at = at };
     const int8_t *const rows[MATMUL_INT8_FOUR] = { w.codes[0], w.codes[1], w.codes[2], w.codes[3] };
-    for (int64_t d = 0; d < at->depth; d++) codes_largest_each(across_row(&w, d), at->lines, w.largest);
+    look(&w);
     for (int64_t i = 0; i < at->lines; i++) {
         to->scales[at->first + i] = codes_scale(w.largest[i]);
         w.inverse[i] = codes_inverse(to->scales[at->first + i]);
