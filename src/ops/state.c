@@ -192,8 +192,8 @@ VECTOR_CLONES static void draw_codes(const bool positive, const float *x, float 
     for (int64_t i = 0; i < n; i++) codes[i] = state_drawn(x[i] * inverse, codes[i], bits[i], positive);
 }
 
-static void store_codes(const op_call *c, const op_def *op, uint32_t which, int64_t first, int64_t n,
-                        const float *x) {
+void state_store_codes(const op_call *c, const op_def *op, uint32_t which, int64_t first, int64_t n,
+                       const float *x) {
     const op_state *s = &op->update->states[which - 1];
     float scale = state_scale(largest_of(x, n)), inverse = state_inverse(scale);
     uint8_t *codes = (uint8_t *)c->out[s->out].data + first;
@@ -259,7 +259,7 @@ static void run_block(const blocks *b, int64_t first, int64_t n) {
         const op_state *at = &b->op->update->states[s];
         if (!op_in(c, at->in)->data) continue;
         if (c->out[at->out].dtype == DTYPE_U8)
-            store_codes(c, b->op, s + 1, first, n, states[s]);
+            state_store_codes(c, b->op, s + 1, first, n, states[s]);
         else if (dtype_is_half(c->out[at->out].dtype))
             state_store_half(c, b->op, s + 1, first, n, states[s]);
         else

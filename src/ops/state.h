@@ -66,6 +66,10 @@ void state_run_blocks(const op_call *c, const op_def *op, state_sweep *sweep);
 void state_store_half(const op_call *c, const op_def *op, uint32_t which, int64_t first, int64_t n,
                       const float *x);
 
+/* The same to state number `which` - 1 of 8 bits: n numbers of one block, which begins at `first`. */
+void state_store_codes(const op_call *c, const op_def *op, uint32_t which, int64_t first, int64_t n,
+                       const float *x);
+
 /* Elements first .. first + n - 1 of a state, a block or its beginning, in double and plainly: codes by
  * looking through the map. */
 void state_load_reference(const op_call *c, const op_state *s, int64_t first, int64_t n, double *x);

@@ -3,12 +3,12 @@
 #include "base/instructions.h"
 #include "ops/state.h"
 #include "ops/state_math.h"
+#include "ops/state_vectors_avx512.h"
 
 #if defined(__x86_64__)
-#include <immintrin.h>
 #include <pthread.h>
 
-#define TARGET __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq,avx512vbmi")))
+#define TARGET STATE_TARGET
 
 bool state_vectors_usable(void) {
     return instructions_usable(INSTRUCTIONS_AVX512) && __builtin_cpu_supports("avx512dq") &&
@@ -88,42 +88,15 @@ static const tables *tables_of(bool positive) {
     return &both[positive];
 }
 
-/* Four vectors of words that are packed to bytes, or bytes that are unpacked to words, keep to their parts of
- * 16 bytes. This changes words 4l + k and 4k + l with each other, before or after. */
-TARGET static inline __m512i across(__m512i x) {
-    return _mm512_permutexvar_epi32(_mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0),
-                                    x);
-}
+/* ---- decoding ---- */
 
-/* ---- decoding: instructions look 64 codes up in 128 bytes ---- */
-
-TARGET static inline __m512i look_up(const uint8_t *table, __m512i codes, __mmask64 upper) {
-    __m512i low = _mm512_permutex2var_epi8(_mm512_load_si512(table), codes, _mm512_load_si512(table + 64));
-    __m512i high =
-        _mm512_permutex2var_epi8(_mm512_load_si512(table + 128), codes, _mm512_load_si512(table + 192));
-    return _mm512_mask_blend_epi8(upper, low, high);
-}
-
-TARGET static inline void decode_64(const tables *t, __m512i codes, __m512 scale, float *x) {
-    codes = across(codes);
-    __mmask64 upper = _mm512_movepi8_mask(codes);
-    __m512i b0 = look_up(t->plane[0], codes, upper), b1 = look_up(t->plane[1], codes, upper);
-    __m512i b2 = look_up(t->plane[2], codes, upper), b3 = look_up(t->plane[3], codes, upper);
-    __m512i low[2] = { _mm512_unpacklo_epi8(b0, b1), _mm512_unpackhi_epi8(b0, b1) };
-    __m512i high[2] = { _mm512_unpacklo_epi8(b2, b3), _mm512_unpackhi_epi8(b2, b3) };
-    for (int k = 0; k < 2; k++, x += 32) {
-        __m512 first = _mm512_castsi512_ps(_mm512_unpacklo_epi16(low[k], high[k]));
-        __m512 second = _mm512_castsi512_ps(_mm512_unpackhi_epi16(low[k], high[k]));
-        _mm512_storeu_ps(x, _mm512_mul_ps(scale, first));
-        _mm512_storeu_ps(x + 16, _mm512_mul_ps(scale, second));
-    }
-}
+const uint8_t *state_vectors_bytes(bool positive) { return tables_of(positive)->plane[0]; }
 
 TARGET void state_vectors_decode(bool positive, const uint8_t *codes, float scale, int64_t n, float *x) {
-    const tables *t = tables_of(positive);
+    const uint8_t *bytes = state_vectors_bytes(positive);
     for (int64_t i = 0; i < n; i += STATE_VECTOR) {
         __builtin_prefetch(codes + i + STATE_BLOCK);
-        decode_64(t, _mm512_loadu_si512(codes + i), _mm512_set1_ps(scale), x + i);
+        state_vectors_decode_64(bytes, _mm512_loadu_si512(codes + i), _mm512_set1_ps(scale), x + i);
     }
 }
 
@@ -181,7 +154,7 @@ TARGET static inline void encode(const bool positive, const float *x, float by, 
             words[k] = codes_of(&r, positive, _mm512_loadu_ps(x + i + 16 * k), inverse);
         __m512i packed = _mm512_packus_epi16(_mm512_packs_epi32(words[0], words[1]),
                                              _mm512_packs_epi32(words[2], words[3]));
-        _mm512_storeu_si512(codes + i, across(packed));
+        _mm512_storeu_si512(codes + i, state_vectors_across(packed));
     }
 }
 

@@ -222,12 +222,73 @@ static void vectors_encode_as_formulas(void **state) {
     check_encoded(x, 0); /* of a block that is not finite */
 }
 
+/* ---- AdamW in one loop, which has to be that of blocks ---- */
+
+typedef struct {
+    float w[N], g[N], m_scales[SCALES], v_scales[SCALES];
+    uint16_t w_half[N], g_half[N];
+    uint8_t m[N], v[N];
+} held;
+
+static void fill(held *h) {
+    memset(h, 0, sizeof *h);
+    for (int i = 0; i < N; i++) {
+        h->w[i] = (float)golden_weight("state", 2, i), h->g[i] = (float)golden_weight("state", 3, i);
+        h->m[i] = (uint8_t)(i * 91), h->v[i] = (uint8_t)(i * 37);
+    }
+    h->g[7] = 0, h->m[7] = STATE_ZERO, h->v[7] = 0;
+    h->g[N - 1] = NAN;
+    half_narrow(DTYPE_BF16, h->w, N, h->w_half);
+    half_narrow(DTYPE_BF16, h->g, N, h->g_half);
+    for (int i = 0; i < SCALES; i++) h->m_scales[i] = 0.01f, h->v_scales[i] = 1e-4f;
+}
+
+/* By the kernel of that name; false: it does not take these types here. */
+static bool update_by(const char *name, held *h, bool narrow_w, bool narrow_g) {
+    float lr[1] = { 1e-3f }, scale[1] = { 0.7f };
+    int32_t t[1] = { 5 }, ok[1] = { 1 }, key[4] = { 1, 2, 3, 0 };
+    op_arg in[] = { narrow_w ? ARG(h->w_half, DTYPE_BF16) : ARG(h->w, DTYPE_F32),
+                    narrow_g ? ARG(h->g_half, DTYPE_BF16) : ARG(h->g, DTYPE_F32),
+                    ARG(h->m, DTYPE_U8),
+                    ARG(h->v, DTYPE_U8),
+                    ARG(lr, DTYPE_F32),
+                    ARG(t, DTYPE_I32),
+                    ARG(scale, DTYPE_F32),
+                    ARG(ok, DTYPE_I32),
+                    ARG(h->m_scales, DTYPE_F32),
+                    ARG(h->v_scales, DTYPE_F32),
+                    ARG(key, DTYPE_I32) };
+    op_arg out[] = { in[0], in[2], in[3], in[8], in[9] };
+    op_call c = { .in = in,
+                  .out = out,
+                  .in_count = 11,
+                  .out_count = 5,
+                  .attributes = &(adamw_attributes){ 0.9f, 0.999f, 1e-8f, 0.1f, 7 } };
+    const op_kernel *k = op_adamw.cpu;
+    while (strcmp(k->name, name) != 0) k++;
+    if (!k->accepts(&c)) return false;
+    k->run(&c);
+    return true;
+}
+
+static void one_loop_is_that_of_blocks(void **state) {
+    (void)state;
+    static held one, blocks;
+    if (!state_vectors_usable()) skip();
+    for (int types = 0; types < 4; types++) {
+        fill(&one), fill(&blocks);
+        assert_true(update_by("adamw_cpu_codes", &one, types & 1, types & 2));
+        assert_true(update_by("adamw_cpu_blocks", &blocks, types & 1, types & 2));
+        assert_memory_equal(&one, &blocks, sizeof one);
+    }
+}
+
 int main(void) {
     threads_set(2);
-    const struct CMUnitTest tests[] = { cmocka_unit_test(values_are_the_papers),
-                                        cmocka_unit_test(codes_are_the_papers),
-                                        cmocka_unit_test(what_drifts_is_not_lost),
-                                        cmocka_unit_test(vectors_decode_as_formulas),
-                                        cmocka_unit_test(vectors_encode_as_formulas) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(values_are_the_papers),      cmocka_unit_test(codes_are_the_papers),
+        cmocka_unit_test(what_drifts_is_not_lost),    cmocka_unit_test(vectors_decode_as_formulas),
+        cmocka_unit_test(vectors_encode_as_formulas), cmocka_unit_test(one_loop_is_that_of_blocks)
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

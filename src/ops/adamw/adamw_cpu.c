@@ -1,6 +1,7 @@
 #include <math.h>
 
 #include "ops/adamw/adamw.h"
+#include "ops/adamw/adamw_codes.h"
 #include "ops/adamw/adamw_math.h"
 #include "ops/fast.h"
 #include "ops/reference.h"
@@ -154,6 +155,13 @@ static void adamw_bf16(const op_call *c) {
         fast_for_elements(c, bf16_piece);
 }
 
+static void adamw_codes(const op_call *c) {
+    if (is_skipped(c))
+        state_keep(c, &op_adamw);
+    else
+        adamw_run_codes(c);
+}
+
 /* With anything of fewer bits: a block at a time is f32. */
 static void adamw_narrow(const op_call *c) {
     if (is_skipped(c))
@@ -166,6 +174,7 @@ static bool accepts_narrow(const op_call *c) { return state_is_narrow(c, adamw_s
 
 const op_kernel adamw_cpu[] = { { "adamw_cpu_sweep", accepts_wide, NULL, adamw_fast },
                                 { "adamw_cpu_bf16", accepts_bf16, NULL, adamw_bf16 },
+                                { "adamw_cpu_codes", adamw_accepts_codes, NULL, adamw_codes },
                                 { "adamw_cpu_blocks", accepts_narrow, NULL, adamw_narrow },
                                 { "adamw_reference", NULL, NULL, adamw_reference },
                                 { 0 } };
