@@ -47,6 +47,7 @@ typedef struct {
     compose_trunk *trunk;
     const compose_reach *reach; /* of an outline; NULL: it is planned */
     uint64_t least;             /* a lower bound of the peak, as far as is known */
+    uint64_t stays;             /* of it, persistent tensors */
     uint64_t tables;            /* bytes of tables for the graphs so far, each when it was largest */
     graph_room room;            /* of all graphs */
     bool given_up;
@@ -58,6 +59,7 @@ static void look_at(making *m, const graph *g, uint32_t without) {
     const compose_reach *reach = m->reach;
     if (!reach || reach->planning_only || reach->peak_bytes == UINT64_MAX) return;
     uint64_t bytes = persistent_bytes(g, without);
+    if (bytes > m->stays) m->stays = bytes;
     if (bytes > m->least) m->least = bytes;
     m->given_up = m->least > reach->peak_bytes && m->least > reach->budget;
 }
@@ -94,6 +96,7 @@ static status make_program(making *m, const compose_program *list, uint32_t k, p
     }
     lower_options lower = r->lower;
     lower.unverified = m->reach != NULL; /* outlines are not run; what is planned is made anew and verified */
+    lower.unwaited = m->reach && m->reach->unwaited;
     p->shape = list[k].shape;
     TRY(lower_program(&g, &lower, p));
     return schedule_program(p);
@@ -157,13 +160,25 @@ static status outline(const making *m, program *programs, uint32_t count, bool a
     plan_reserve(p, m->run->kept_bytes);
     plan_hold(p, bytes_of_making(m->tables));
     uint64_t away = away_of(m->run, p);
-    if (all) TRY(file_away(m->run, p));
-    return look_into(m->run, p, away, out);
+    if (all && !m->reach->unwaited) TRY(file_away(m->run, p));
+    TRY(look_into(m->run, p, away, out));
+    for (uint32_t k = 0; k < count && m->reach->unwaited; k++)
+        out->unwaited |= p->programs[k].program.has_away || m->run->ranks > 1;
+    return STATUS_OK;
 }
 
-/* Gives the choice up where its first program shows it to reach->beyond. Mostly that saves all others, and
+/* The program that is called most often in a step, whose seconds are most of the step's. */
+static uint32_t most_called(const compose_program *list, uint32_t count) {
+    uint32_t most = 0;
+    for (uint32_t k = 1; k < count; k++)
+        if (list[k].shape.task == list[0].shape.task && list[k].shape.calls > list[most].shape.calls)
+            most = k;
+    return most;
+}
+
+/* Gives the choice up where this program alone shows it to reach->beyond. Mostly that saves all others, and
  * where it does not the program is outlined once more with them. */
-static status look_at_first(making *m, program *first) {
+static status look_at_one(making *m, program *first) {
     const compose_reach *reach = m->reach;
     compose_least least;
     plan p = { 0 };
@@ -188,11 +203,12 @@ static status make_programs(making *m, program programs[COMPOSE_PROGRAMS], uint3
     compose_program list[COMPOSE_PROGRAMS];
     *count = compose_programs(m->run, m->choice, list);
     m->room = graph_limit_now();
-    for (uint32_t k = 0; k < *count && result == STATUS_OK && !m->given_up; k++) {
+    bool looks = m->reach && m->reach->beyond && *count > 1;
+    uint32_t first = looks ? most_called(list, *count) : 0;
+    for (uint32_t i = 0; i < *count && result == STATUS_OK && !m->given_up; i++) {
+        uint32_t k = i == 0 ? first : i <= first ? i - 1 : i; /* the others in their order */
         result = make_program(m, list, k, &programs[k]);
-        if (k || *count == 1 || !m->reach || !m->reach->beyond || m->given_up || result != STATUS_OK)
-            continue;
-        result = look_at_first(m, &programs[0]);
+        if (!i && looks && !m->given_up && result == STATUS_OK) result = look_at_one(m, &programs[k]);
     }
     graph_limit(&m->room);
     if (result == STATUS_OK && !m->given_up) m->given_up = too_slow(m, programs, *count);
@@ -249,9 +265,10 @@ status compose_bound(const compose_run *r, const compose_choice *c, compose_trun
     *out = (compose_least){ 0 };
     status result = make_programs(&m, programs, &count);
     if (result != STATUS_OK) return result;
-    *out = (compose_least){ .peak_bytes = m.least, .given_up = m.given_up };
+    *out = (compose_least){ .peak_bytes = m.least, .given_up = m.given_up, .stays_bytes = m.stays };
     if (m.given_up) return STATUS_OK;
     result = outline(&m, programs, count, true, &p, out);
+    out->stays_bytes = m.stays;
     plan_close(&p);
     return result;
 }

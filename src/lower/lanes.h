@@ -14,7 +14,11 @@ typedef struct {
 
 /* Gives a lane work that takes `seconds` and may begin at moment `event`. Returns the moment when it is done:
  * an event that other work can wait for. */
-double lanes_add(lanes *l, int which, double event, double seconds);
+static inline double lanes_add(lanes *l, int which, double event, double seconds) {
+    double *free = &l->free[which];
+    *free = (*free > event ? *free : event) + seconds;
+    return *free;
+}
 
 /* All lanes go on working for so long, in the same pace. */
 void lanes_pass(lanes *l, double seconds);

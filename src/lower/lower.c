@@ -182,6 +182,7 @@ static status add_steps(program *p, const lower_options *o, op_cost *costs) {
     for (node_id id = 1; id < g->nodes.count && p->has_away; id++) TRY(pieces_check(g, graph_node(g, id)));
     for (node_id id = 1; id < g->nodes.count; id++)
         if (!(graph_node(g, id)->op->traits & (OP_VIEW | OP_GATHER))) TRY(add_step(&l, o, id));
+    if (o->unwaited) return predict_computing(p, costs, &o->rates);
     return predict_program(p, costs, lower_device(o)->apart, &o->rates);
 }
 

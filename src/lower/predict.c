@@ -96,7 +96,6 @@ static status wait_for_pieces(program *p, bool apart, const device_rates *rates,
 /* Whatever else is waited for, ranks' movements go on beside it. */
 static status wait_for_ranks(program *p, const op_cost *costs, const device_rates *rates, double *waits) {
     double all;
-    p->waiting = 0;
     if (!movements_any(costs, p->count)) return STATUS_OK;
     TRY(movements_wait(p, costs, rates, waits, &all));
     for (uint32_t s = 0; s < p->count; s++) p->steps[s].seconds += waits[s];
@@ -116,6 +115,7 @@ static void predict_steps(program *p, walk *w, const op_cost *costs) {
         p->seconds += p->steps[s].seconds;
     }
     p->computing = p->seconds;
+    p->waiting = 0;
 }
 
 /* A program that is started as one takes less for each of its kernels. */
@@ -125,17 +125,21 @@ static device_rates rates_of_starting(const program *p, const device_rates *rate
     return r;
 }
 
-status predict_program(program *p, const op_cost *costs, bool apart, const device_rates *rates) {
+status predict_computing(program *p, const op_cost *costs, const device_rates *rates) {
     const device_rates own = rates_of_starting(p, rates);
     walk w = { .rates = &own, .operands = memory_room(p->graph.tensors.count, sizeof(operand)) };
-    double *waits = memory_new(p->count, sizeof *waits);
-    status result = w.operands && waits ? STATUS_OK : status_set(STATUS_FAILED, "no memory to predict times");
-    if (result == STATUS_OK) {
-        predict_steps(p, &w, costs);
-        result = wait_for_pieces(p, apart, rates, waits);
-        if (result == STATUS_OK) result = wait_for_ranks(p, costs, rates, waits);
-    }
+    if (!w.operands) return status_set(STATUS_FAILED, "no memory to predict times");
+    predict_steps(p, &w, costs);
     memory_free(w.operands);
+    return STATUS_OK;
+}
+
+status predict_program(program *p, const op_cost *costs, bool apart, const device_rates *rates) {
+    TRY(predict_computing(p, costs, rates));
+    double *waits = memory_new(p->count, sizeof *waits);
+    if (!waits) return status_set(STATUS_FAILED, "no memory to predict times");
+    status result = wait_for_pieces(p, apart, rates, waits);
+    if (result == STATUS_OK) result = wait_for_ranks(p, costs, rates, waits);
     memory_free(waits);
     return result;
 }

@@ -28,6 +28,10 @@ double predict_call(const op_cost *cost, double missed_read, double missed_writt
  * their ops say. `apart`: what is away is in the host's memory, not in a file. */
 status predict_program(program *p, const op_cost *costs, bool apart, const device_rates *rates);
 
-/* The same of a program whose values have become `filed` (lower/pieces.h) since, on a device apart. It is
- * never faster than before: p->computing stays, and p->seconds do not fall. */
+/* Computing alone: p->seconds are a lower bound of what predict_program fills in, and the same where nothing
+ * is waited for. */
+status predict_computing(program *p, const op_cost *costs, const device_rates *rates);
+
+/* predict_program of a program whose values have become `filed` (lower/pieces.h) since, on a device apart. It
+ * is never faster than before: p->computing stays, and p->seconds do not fall. */
 status predict_filed(program *p, const device_rates *rates);

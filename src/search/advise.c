@@ -126,10 +126,21 @@ static void write_set(const search_request *q, const search_point *x, char set[A
     }
 }
 
+/* Is there any plan of q within the budget? */
+static bool fits(const search_request *q, uint64_t budget) {
+    search_front front;
+    if (search_within(q, budget, &(search_wish){ .budget = budget, .only = SEARCH_ANY }, &front) != STATUS_OK)
+        return false;
+    bool any = front.count != 0;
+    search_close(&front);
+    return any;
+}
+
 /* The fastest plan of q within the budget, if it is faster than *best. */
 static void take_faster(const search_request *q, uint64_t budget, search_point *best) {
     search_front front;
-    if (search_within(q, budget, &(search_wish){ .budget = budget }, &front) != STATUS_OK) return;
+    search_wish wish = { .budget = budget, .only = SEARCH_FASTEST };
+    if (search_within(q, budget, &wish, &front) != STATUS_OK) return;
     const search_point *x = search_pick(&front, budget);
     if (x && (!best->peak_bytes || x->seconds < best->seconds)) *best = *x;
     search_close(&front);
@@ -156,8 +167,9 @@ void advise_lossy(const search_request *q, uint64_t budget, char set[ADVISE_SET_
     *point = (search_point){ 0 };
     for (int i = 0; pass_table[i]; i++)
         if (could_be_allowed(q, i)) allow_all_of(&all, i), techniques++;
-    if (least_within(&all, budget) > budget) return; /* nothing would do */
-    for (uint32_t n = 1; n <= techniques && !point->peak_bytes; n++) try_sets(q, 0, n, budget, point);
+    try_sets(q, 0, 1, budget, point); /* mostly one is enough, or it shows soon that none is */
+    if (!point->peak_bytes && techniques > 1 && !fits(&all, budget)) return; /* nothing would do */
+    for (uint32_t n = 2; n <= techniques && !point->peak_bytes; n++) try_sets(q, 0, n, budget, point);
     write_set(q, point, set);
 }
 

@@ -8,13 +8,15 @@ candidates candidates_none(const compose_run *r, const space *s, uint64_t limit)
     return (candidates){ .run = r,
                          .space = s,
                          .limit = limit,
+                         .above = UINT64_MAX,
                          .reach = { .peak_bytes = UINT64_MAX, .budget = UINT64_MAX, .seconds = HUGE_VAL },
                          .memory = visit_memory_none };
 }
 
 void candidates_close(candidates *c) {
     memory_free(c->items);
-    c->items = NULL;
+    memory_free(c->stays);
+    c->items = NULL, c->stays = NULL;
 }
 
 bool candidates_in_reach(const candidates *c, const candidate *x) {

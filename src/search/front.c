@@ -130,11 +130,21 @@ static bool is_among(const candidate *found, uint32_t count, const candidate *x)
     return false;
 }
 
+/* Where only the fastest within the budget is wished for, a later stem matters if it has one as fast. */
+static status ask_fastest(candidates *all, const search_wish *w, candidate *out, uint32_t *count) {
+    TRY(ask(all, &(question){ FASTEST, w->budget, HUGE_VAL }, out));
+    *count = out->peak_bytes != 0;
+    if (*count) all->reach.seconds = out->seconds;
+    candidates_drop(all);
+    return STATUS_OK;
+}
+
 /* Answers the wishes from the candidates so far, in `out`. Later stems matter only where they would give a
  * better answer: the reach becomes that, and what is out of reach is dropped. A wish for so many seconds may
  * be answered by any later stem, so then nothing is dropped. */
 static status ask_wished(candidates *all, const search_wish *w, candidate out[WISHED_MOST], uint32_t *count) {
     candidate x;
+    if (w->only) return ask_fastest(all, w, out, count);
     TRY(ask_leanest(all, 1, out, count));
     bool fits = *count && out[0].peak_bytes <= w->budget;
     if (fits) {
@@ -175,27 +185,30 @@ static status copy_points(const candidates *all, candidate *found, uint32_t coun
 }
 
 /* The stems with the largest micro-batch come first, where mostly the fastest plan is, then those with the
- * smallest, where the leanest is, and so on up. Their answers limit how far the others are looked at. Stems
- * that lack a technique which is nearly free (`spare`) come last. With a budget all of these are searched;
- * without one, only those up to the micro-batch of the leanest answer. Where a limit leaves no answer they
- * are skipped: the caller searches again with a larger limit. */
+ * smallest, where the leanest is, and so on up; where the leanest is not wished for, the largest that fits
+ * has mostly the fastest, and they come in their order. Their answers limit how far the others are looked at.
+ * Stems that lack a technique which is nearly free (`spare`) come last. With a budget all of these are
+ * searched; without one, only those up to the micro-batch of the leanest answer. Where a limit leaves no
+ * answer they are skipped: the caller searches again with a larger limit. */
 static status find_wished(candidates *all, const search_wish *w, search_front *front) {
     const space *s = all->space;
     candidate found[WISHED_MOST];
     uint32_t count = 0;
     int64_t most = INT64_MAX;
     uint32_t largest = 1;
-    while (largest < s->stem_count && s->stems[largest].micro_batch == s->stems[0].micro_batch) largest++;
+    while (largest < s->stem_count && (w->only || s->stems[largest].micro_batch == s->stems[0].micro_batch))
+        largest++;
+    if (w->only) all->reach = (compose_reach){ .budget = w->budget, .seconds = HUGE_VAL };
     for (int spare = 0; spare < 2; spare++) {
         for (uint32_t i = 0; i < s->stem_count; i++) {
             uint32_t stem = i < largest ? i : s->stem_count - 1 - (i - largest);
             if (s->stems[stem].spare != spare || s->stems[stem].micro_batch > most) continue;
             TRY(stem_add(all, (uint16_t)stem));
             TRY(ask_wished(all, w, found, &count));
+            if (count && w->only == SEARCH_ANY) return copy_points(all, found, count, front);
         }
-        bool budgeted =
-            w->budget &&
-            w->budget < UINT64_MAX; /* leaner, with smaller micro-batches, may be faster within it */
+        /* Leaner, with smaller micro-batches, may be faster within a budget. */
+        bool budgeted = w->only || (w->budget && w->budget < UINT64_MAX);
         if (count && !budgeted) most = s->stems[found[0].code.stem].micro_batch;
         if (!count && all->limit < UINT64_MAX) break;
     }
@@ -222,6 +235,7 @@ status front_find(const compose_run *r, const space *s, uint64_t limit, const se
     front->given_up = all.given_up;
     front->planned = all.planned;
     front->held_bytes = all.memory.held;
+    front->above = result == STATUS_OK && !front->count ? all.above : 0;
     candidates_close(&all);
     return result;
 }

@@ -41,6 +41,15 @@ static status find_within(const search_request *q, const space *s, uint64_t limi
     return front->count || limit < UINT64_MAX ? STATUS_OK : explain_nothing(&run, s);
 }
 
+/* The limit after this one. Limits that would leave nothing either are passed over. */
+static uint64_t next_limit(uint64_t limit, uint64_t last, const search_front *front) {
+    do {
+        limit += limit / 2 + (1u << 20);
+        if (limit > last / 2) return last; /* and no overflow */
+    } while (limit < front->above);
+    return limit;
+}
+
 /* Within the first limit, and where nothing is, within half as much again and so on up to `last`: so what is
  * refused takes hardly more memory than what it needs. */
 static status search_up_to(const search_request *q, uint64_t first, uint64_t last, const search_wish *w,
@@ -50,8 +59,8 @@ static status search_up_to(const search_request *q, uint64_t first, uint64_t las
     *front = (search_front){ 0 };
     status result = space_open(q, &s);
     memory_trim();
-    for (uint64_t limit = first; result == STATUS_OK; limit += limit / 2 + (1u << 20)) {
-        if (limit > last / 2) limit = last; /* and no overflow */
+    for (uint64_t limit = first > last / 2 ? last : first; result == STATUS_OK;
+         limit = next_limit(limit, last, front)) {
         result = find_within(q, &s, limit, w, front);
         if (front->count || limit == last) break;
     }

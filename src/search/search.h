@@ -36,11 +36,17 @@ typedef struct {
     pass_class class;
 } search_point;
 
-/* Which points of the front the caller needs; no others are looked for. The leanest of all is always one. */
+/* Which points of the front the caller needs; no others are looked for. The leanest of all is one, unless
+ * `only` says otherwise. */
 typedef struct {
     uint64_t budget; /* also the fastest point within so many bytes; 0: not needed */
     double seconds;  /* also the leanest point that takes at most so long; 0: not needed */
     bool plain;      /* also the run with every technique off, which need not be on the front */
+    enum {
+        SEARCH_AND_LEANEST, /* the leanest of all is always found, */
+        SEARCH_FASTEST,     /* here nothing but the fastest point within `budget`, */
+        SEARCH_ANY          /* and here any point within `budget`, to know whether there is one */
+    } only;
 } search_wish;
 
 typedef struct {
@@ -49,9 +55,10 @@ typedef struct {
     search_point plain;  /* every technique off; peak_bytes 0: it cannot be planned, or was not wished for */
     uint64_t candidates; /* how many combinations there are, */
     uint32_t outlined;   /* how many outlines were asked for, some of them twice, */
-    uint32_t given_up;   /* how many of those were given up, as their first program is beyond reach, */
+    uint32_t given_up;   /* how many of those were given up, as one program is beyond reach, */
     uint32_t planned;    /* and how many plans were packed and proved */
     uint64_t held_bytes; /* the most memory that the search held at once, code included */
+    uint64_t above;      /* of a limit that leaves no point: with any less than this it leaves none either */
     double elapsed;      /* seconds that the search took */
 } search_front;
 

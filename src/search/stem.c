@@ -1,6 +1,7 @@
 #include "search/stem.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/memory.h"
 
@@ -61,6 +62,13 @@ static uint32_t effect_of(const space *s, const space_code *c) {
 static bool shortens_gradients(const space *s, const space_code *c) {
     for (uint32_t k = 0; k < s->step_count; k++)
         if (is_of_state(s, k) && space_setting(s, c, k)->gradients) return true;
+    return false;
+}
+
+/* May other passes than those of state leave less of what persists? */
+static bool any_frees(const space *s) {
+    for (uint32_t k = 0; k < s->step_count; k++)
+        if (!is_of_state(s, k) && pass_table[s->step_of[k]]->frees) return true;
     return false;
 }
 
@@ -172,8 +180,9 @@ static uint64_t slots_of(const stem_parts *x) {
 }
 
 stem_least stem_bound(const stem_parts *x) {
-    uint64_t fixed =
-        sum_less(x->state->fixed_bytes, x->values->fixed_bytes, x->base->fixed_bytes) + slots_of(x);
+    uint64_t fixed = sum_less(x->state->fixed_bytes, x->values->fixed_bytes, x->base->fixed_bytes);
+    uint64_t stays = x->frees ? 0 : sum_less(x->state->fixed_bytes, 0, x->state->table_bytes);
+    fixed = (fixed > stays ? fixed : stays) + slots_of(x); /* one program alone lacks some of what stays */
     double seconds =
         x->values->computing + x->state->computing - x->base->computing; /* waiting may overlap */
     /* The other passes only add computing to that of a state; and, where it has no effect, time. So all of
@@ -185,24 +194,27 @@ stem_least stem_bound(const stem_parts *x) {
     return (stem_least){ peak - peak / PEAK_SLACK, away - away / PEAK_SLACK, SLACK * seconds };
 }
 
+/* Seconds without waiting are a bound; the sum of pieces is not that of their step to the last bit. */
 static status add_outline(candidates *all, const outline *x) {
-    if (x->least.given_up) return STATUS_OK;
-    return candidates_add(all, &(candidate){ .code = x->code,
-                                             .peak_bytes = x->least.peak_bytes,
-                                             .away_bytes = x->least.away_bytes,
-                                             .seconds = x->least.seconds,
-                                             .class = (uint8_t)space_class(all->space, &x->code),
-                                             .known = OUTLINED });
+    const compose_least *least = &x->least;
+    if (least->given_up) return STATUS_OK;
+    return candidates_add(all,
+                          &(candidate){ .code = x->code,
+                                        .peak_bytes = least->peak_bytes,
+                                        .away_bytes = least->away_bytes,
+                                        .seconds = least->unwaited ? SLACK * least->seconds : least->seconds,
+                                        .class = (uint8_t)space_class(all->space, &x->code),
+                                        .known = least->unwaited ? BOUND : OUTLINED });
 }
 
-/* What has these values next to this state, by its bound. `values`: an outline, or that of its first program.
- */
+/* What has these values next to this state, by its bound. `values`: an outline, or that of one program. */
 static candidate bound_pair(const space *s, const outline *base, const compose_least *values,
                             const outline *state) {
     stem_least least = stem_bound(&(stem_parts){ .values = values,
                                                  .state = &state->least,
                                                  .base = &base->least,
                                                  .effect = effect_of(s, &state->code) != 0,
+                                                 .frees = any_frees(s),
                                                  .gradients = shortens_gradients(s, &state->code) ||
                                                               shortens_gradients(s, &base->code) });
     return (candidate){ .peak_bytes = least.peak_bytes,
@@ -250,16 +262,16 @@ static status add_pairs(candidates *all, const tables *t) {
     return STATUS_OK;
 }
 
-/* Are these values out of reach next to every state, as far as their first program shows? Then so are all
- * candidates that have them. */
-static bool is_beyond(const void *context, uint32_t index, const compose_least *first) {
+/* Are these values out of reach next to every state, as far as one program shows? Then so are all candidates
+ * that have them. */
+static bool is_beyond(const void *context, uint32_t index, const compose_least *one) {
     const outlines *o = context;
     const space *s = o->all->space;
     const outline *base = base_of(s, o->tables, &o->items[index]);
     for (uint32_t k = 0; k < o->tables->state_count; k++) {
         const outline *state = &o->tables->states[k];
         if (!go_together(s, base, state)) continue;
-        candidate x = bound_pair(s, base, first, state);
+        candidate x = bound_pair(s, base, one, state);
         if (candidates_in_reach(o->all, &x)) return false;
     }
     return true;
@@ -282,16 +294,90 @@ static status outline_all(candidates *all, const outlines *o, uint32_t count, co
     return visit_all(&v, count);
 }
 
+/* ---- what stays ---- */
+
+static candidates_stays stays_of(const candidates *all, const space_code *c) {
+    const space *s = all->space;
+    const space_stem *stem = &s->stems[c->stem];
+    candidates_stays x = { .accumulates = stem->micro_batch < compose_here(all->run) };
+    memcpy(x.forward, stem->forward, sizeof x.forward);
+    for (uint32_t k = 0; k < s->step_count; k++)
+        if (is_of_state(s, k)) x.state[k] = s->places[stem->lists[k].first + c->at[k]];
+    return x;
+}
+
+/* What is known of the same settings in another stem; NULL: nothing. */
+static const candidates_stays *find_stays(const candidates *all, const candidates_stays *x) {
+    for (uint32_t i = 0; i < all->stays_count; i++) {
+        const candidates_stays *y = &all->stays[i];
+        if (x->accumulates == y->accumulates && memcmp(x->forward, y->forward, sizeof x->forward) == 0 &&
+            memcmp(x->state, y->state, sizeof x->state) == 0)
+            return y;
+    }
+    return NULL;
+}
+
+static status note_stays(candidates *all, const tables *t, uint32_t count) {
+    for (uint32_t i = 0; i < count && !any_frees(all->space); i++) {
+        candidates_stays x = stays_of(all, &t->states[i].code);
+        x.bytes = t->states[i].least.stays_bytes;
+        if (!x.bytes || find_stays(all, &x)) continue;
+        if (all->stays_count == all->stays_room) {
+            uint32_t room = all->stays_room ? 2 * all->stays_room : 64;
+            candidates_stays *more = memory_resize(all->stays, room, sizeof *more);
+            if (!more) return status_set(STATUS_FAILED, "no memory to search");
+            all->stays = more, all->stays_room = room;
+        }
+        all->stays[all->stays_count++] = x;
+    }
+    return STATUS_OK;
+}
+
+/* States of which another stem has shown that what stays is out of reach are given up without being made:
+ * they become the last ones of the list. Returns how many others there are. */
+static uint32_t give_up_known(const candidates *all, tables *t, const compose_reach *reach) {
+    uint32_t others = 0;
+    for (uint32_t i = 0; i < t->state_count; i++) {
+        outline *x = &t->states[i];
+        candidates_stays wanted = stays_of(all, &x->code);
+        const candidates_stays *known = find_stays(all, &wanted);
+        x->least = (compose_least){ 0 };
+        if (known && known->bytes > reach->peak_bytes && known->bytes > reach->budget)
+            x->least = (compose_least){ .peak_bytes = known->bytes, .given_up = true };
+    }
+    for (uint32_t i = 0; i < t->state_count; i++) {
+        outline x = t->states[i];
+        if (x.least.given_up) continue;
+        memmove(&t->states[others + 1], &t->states[others], (i - others) * sizeof x);
+        t->states[others++] = x;
+    }
+    return others;
+}
+
+/* A state that was given up bounds all candidates that have it. Of others, values are not known so far. */
+static void note_above(candidates *all, const tables *t) {
+    for (uint32_t i = 0; i < t->state_count; i++) {
+        const compose_least *x = &t->states[i].least;
+        uint64_t least = x->given_up ? x->peak_bytes : 0;
+        if (x->peak_bytes && least < all->above) all->above = least;
+    }
+}
+
 static status outline_states(candidates *all, tables *t) {
     outlines o = { .all = all, .items = t->states };
     compose_reach reach = candidates_reach(all, false);
-    return outline_all(all, &o, t->state_count, &reach);
+    uint32_t others = give_up_known(all, t, &reach);
+    TRY(outline_all(all, &o, others, &reach));
+    TRY(note_stays(all, t, others));
+    note_above(all, t);
+    return STATUS_OK;
 }
 
 /* With another state the same values may take less, and less time: only is_beyond gives them up. */
 static status outline_values(candidates *all, tables *t) {
     outlines o = { .all = all, .items = t->values, .tables = t };
     compose_reach reach = candidates_reach(all, true);
+    reach.unwaited = true; /* stem_bound reads no other seconds of values */
     if (all->limit < UINT64_MAX || all->run->away_limit || all->reach.peak_bytes < UINT64_MAX)
         reach.beyond = is_beyond;
     qsort(t->values, t->value_count, sizeof *t->values, compare_outlines);

@@ -15,12 +15,13 @@ status stem_add(candidates *all, uint16_t stem);
  * - `values` has the candidate's settings of the passes that are not of_state,
  * - `state` has the candidate's settings of the passes that are,
  * - `base` has what remains: the of_state settings of `values`, and the other settings of `state`.
- * Of `values` the outline of its first program is enough: the bound is lower then.
+ * Of `values` the outline of one program is enough: the bound is lower then.
  * Caches make times add up only nearly; the bound leaves room for that (SLACK in stem.c). */
 typedef struct {
     const compose_least *values, *state, *base;
     bool gradients; /* settings of the candidate or of `values` shorten lives of gradients */
     bool effect;    /* the candidate's of_state settings have an effect on forward and backward */
+    bool frees;     /* settings of `values` may leave less of what persists; else they only add to it */
 } stem_parts;
 typedef struct {
     uint64_t peak_bytes, away_bytes;

@@ -90,6 +90,7 @@ static const pass block_moments = { .name = "block_moments",
                                     .stage = PASS_STEP,
                                     .training_only = true,
                                     .parse = parse,
+                                    .frees = 1u << ROLE_STATE,
                                     .settings = settings,
                                     .run = run_blocks };
 static const pass other_moments = { .name = "other_moments",
@@ -99,6 +100,7 @@ static const pass other_moments = { .name = "other_moments",
                                     .stage = PASS_STEP,
                                     .training_only = true,
                                     .parse = parse,
+                                    .frees = 1u << ROLE_STATE,
                                     .settings = settings,
                                     .run = run_others };
 

@@ -139,6 +139,26 @@ static void compare_fronts(const search_request *q, const all_points *all, int i
     search_close(&f);
 }
 
+/* Of a front within a limit, which the leanest is part of, the fastest point is found without that one as
+ * well; and whether there is any. */
+static void compare_only(const search_request *q, uint64_t limit, int index) {
+    search_front f, fastest, any;
+    search_wish wish = { .budget = limit };
+    assert_int_equal(search_within(q, limit, &wish, &f), STATUS_OK);
+    wish.only = SEARCH_FASTEST;
+    assert_int_equal(search_within(q, limit, &wish, &fastest), STATUS_OK);
+    wish.only = SEARCH_ANY;
+    assert_int_equal(search_within(q, limit, &wish, &any), STATUS_OK);
+    const search_point *x = search_pick(&f, limit);
+    assert_int_equal(fastest.count, x != NULL);
+    assert_int_equal(any.count, x != NULL);
+    if (x) same(&fastest.points[0], x, index, "the fastest alone");
+    if (x) assert_true(any.points[0].peak_bytes <= limit);
+    search_close(&f);
+    search_close(&fastest);
+    search_close(&any);
+}
+
 static void compare_wishes(const search_request *q, const all_points *all, uint32_t *random, int index) {
     const search_point *leanest = best_of(all, true, UINT64_MAX, 1e300),
                        *fastest = best_of(all, false, UINT64_MAX, 1e300);
@@ -155,6 +175,7 @@ static void compare_wishes(const search_request *q, const all_points *all, uint3
         assert_int_equal(x != NULL, best != NULL);
         if (x) same(x, best, index, "the fastest within a budget");
         search_close(&f);
+        compare_only(&within, budget, index);
     }
 }
 
