@@ -20,6 +20,11 @@
 
 enum { LINE_BYTES = 4096 };
 
+/* What is not over within this time, on a busy machine too, hangs: timeout ends mpirun, which ends the ranks.
+ */
+#define MOST_SECONDS "300"
+#define MPIRUN "timeout -k 5 " MOST_SECONDS " mpirun --oversubscribe --bind-to none "
+
 int several_open(void **state) {
     static const char *const names[] = { "OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM" };
     if (scratch_open(state) != 0) return -1;
@@ -48,22 +53,28 @@ static int run(const char *whole) {
     return WIFEXITED(code) ? WEXITSTATUS(code) : -1;
 }
 
+static int start(const char *whole) {
+    enum { BY_TIMEOUT = 124 };
+    double begun = clock_seconds();
+    int code = run(whole);
+    if (code == BY_TIMEOUT || clock_seconds() - begun > atoi(MOST_SECONDS))
+        print_message("not over after " MOST_SECONDS " s, and ended: %s\n", whole);
+    return code;
+}
+
 int several_start_as(const char *before, const char *after, int ranks, const char *line) {
     char whole[LINE_BYTES];
-    snprintf(whole, sizeof whole,
-             "%s timeout -k 5 120 mpirun --oversubscribe --bind-to none %s -n %d " SNUG_BUILD
-             "/snug %s >said 2>&1 </dev/null",
+    snprintf(whole, sizeof whole, "%s " MPIRUN "%s -n %d " SNUG_BUILD "/snug %s >said 2>&1 </dev/null",
              before, after, ranks, line);
-    return run(whole);
+    return start(whole);
 }
 
 int several_start(int ranks, const char *line) { return several_start_as("", "", ranks, line); }
 
 int several_start_whole(const char *what) {
     char whole[LINE_BYTES];
-    snprintf(whole, sizeof whole,
-             "timeout -k 5 120 mpirun --oversubscribe --bind-to none %s >said 2>&1 </dev/null", what);
-    return run(whole);
+    snprintf(whole, sizeof whole, MPIRUN "%s >said 2>&1 </dev/null", what);
+    return start(whole);
 }
 
 int several_start_each(int ranks, const char *const lines[]) {
@@ -169,9 +180,9 @@ void several_kept_to_plans(const char *folder, int ranks) {
 }
 
 void several_all_gone(const char *folder, double seconds) {
-    char line[300];
+    char line[400];
     double begun = clock_seconds();
-    snprintf(line, sizeof line, "pgrep -f '^[^ ]*/snug train .*--out %s( |$)' >/dev/null", folder);
+    snprintf(line, sizeof line, "[ -n \"" SEVERAL_TRAINING("%s") "\" ]", folder);
     while (run(line) == 0) {
         if (clock_seconds() - begun > seconds) fail_msg("%s: some are there after %.0f s", folder, seconds);
         usleep(100000);

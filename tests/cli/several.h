@@ -40,5 +40,13 @@ void several_same_tensors(const char *one, const char *other, const char *path, 
 /* Every rank kept to its plan, and that to what all said. */
 void several_kept_to_plans(const char *folder, int ranks);
 
+/* For the shell: the processes whose command matches, of those that run in the working directory or below it.
+ * Tests run side by side, and folders of several have the same names: none may signal another's. */
+#define SEVERAL_PIDS(pattern)                                                                                \
+    "$(for p in $(pgrep -f '" pattern "'); do case $(readlink /proc/$p/cwd)/ in ($(pwd -P)/*) echo $p;; "    \
+    "esac; done)"
+#define SEVERAL_TRAINING(folder) SEVERAL_PIDS("^[^ ]*/snug train .*--out " folder "( |$)")
+#define SEVERAL_ONE(folder) "$(echo " SEVERAL_TRAINING(folder) " | grep -o '[0-9]*$')" /* the last begun */
+
 /* Fails the test where a process `snug train … --out FOLDER` is still there after so many seconds. */
 void several_all_gone(const char *folder, double seconds);

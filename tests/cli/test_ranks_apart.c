@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "cli/command.h"
+#include "cli/several.h"
 #include "io/scratch.h"
 
 #define STANDIN SNUG_BUILD "/standin"
@@ -331,7 +332,7 @@ static void one_is_stopped(void **state) {
     (void)state;
     if (left_out()) return;
     command_shell("rm -rf stopped");
-    command_shell("(sleep 4; kill -STOP $(pgrep -n -f '^[^ ]*/snug train .*--out stopped')) &");
+    command_shell("(sleep 4; kill -STOP " SEVERAL_ONE("stopped") ") &");
     double before = clock_seconds();
     int code = start_by_torchrun(2, "train " ENDLESS
                                     " --steps 100000 --rank-timeout 2 --out stopped --device emulated");
@@ -339,7 +340,7 @@ static void one_is_stopped(void **state) {
     if (code != 1 || took > 4 + 2 + 6 || sentences() != 1 ||
         !command_has_words(said(), "have been waited for for 2 s (--rank-timeout); NCCL does not say which"))
         fail_msg("exit %d after %.1f s: %s", code, took, said());
-    assert_int_not_equal(run("pgrep -f '^[^ ]*/snug train .*--out stopped' >/dev/null"), 0);
+    several_all_gone("stopped", 0);
 }
 
 /* ---- planned with nobody there ---- */

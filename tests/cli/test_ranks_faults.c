@@ -188,7 +188,7 @@ static void no_room_for_the_last(void **state) {
     char whole[2000];
     if (several_left_out()) return;
     command_shell("rm -rf full code1");
-    command_shell(AFTER_STEPS("full", "pkill -USR1 -f '^[^ ]*/snug train .*--out full'"));
+    command_shell(AFTER_STEPS("full", "kill -USR1 " SEVERAL_TRAINING("full")));
     snprintf(whole, sizeof whole,
              "-n 1 sh -c 'ulimit -f 100; exec " SEVERAL_SNUG " %s --steps 1000000 --out full' : -n 1 sh -c '"
              "trap \"\" USR1; " SEVERAL_SNUG " %s --steps 1000000 --out full; echo $? >code1; exit 1'",

@@ -39,7 +39,7 @@ static void watched(void **state) {
     command_shell("rm -rf watched");
     snprintf(line, sizeof line, "%s --steps 100000", usual);
     command_shell("(for i in $(seq 200); do [ -d watched/checkpoint-5 ] && break; sleep 0.05; done; "
-                  "pkill -USR1 -f '^mpirun .*--out watched') &");
+                  "kill -USR1 " SEVERAL_PIDS("^mpirun .*--out watched") ") &");
     int code = several_start(2, line);
     if (code != 130) fail_msg("exit %d: %s", code, several_said());
 }

@@ -35,13 +35,13 @@ static int steps_done(void) {
     return (int)count;
 }
 
-/* `to`: a pattern of who gets the signal; it comes when the first steps are done. */
+/* `to`: who gets the signal, as the shell finds them; it comes when the first steps are done. */
 static void stop(const char *signal, const char *to, int ranks) {
     char line[500];
     command_shell("rm -rf stopped");
     command_shell(
         "(for i in $(seq 200); do grep -qs '\"step\": 3' stopped/metrics.jsonl && break; sleep 0.05; "
-        "done; pkill -%s -f '%s') &",
+        "done; kill -%s %s) &",
         signal, to);
     snprintf(line, sizeof line, "%s --steps %d --out stopped", usual, STEPS);
     int code = several_start(ranks, line);
@@ -73,7 +73,7 @@ static void four_stop_and_fewer_go_on(void **state) {
     (void)state;
     if (several_left_out()) return;
     whole_run();
-    stop("USR1", "^mpirun .*--out stopped", 4);
+    stop("USR1", SEVERAL_PIDS("^mpirun .*--out stopped"), 4);
     go_on(2, 0);
     go_on(1, 2);
 }
@@ -83,9 +83,9 @@ static void one_is_told(void **state) {
     (void)state;
     if (several_left_out()) return;
     whole_run();
-    stop("USR1 -n", "^[^ ]*/snug train .*--out stopped", 2);
+    stop("USR1", SEVERAL_ONE("stopped"), 2);
     go_on(4, 0);
-    stop("TERM -n", "^[^ ]*/snug train .*--out stopped", 2);
+    stop("TERM", SEVERAL_ONE("stopped"), 2);
     go_on(2, 1);
 }
 
