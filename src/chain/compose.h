@@ -44,7 +44,7 @@ static inline bool compose_units(const compose_run *r) {
 /* Is one sum handed from rank to rank (passes/sharding/chain.c)? */
 static inline bool compose_chained(const compose_run *r) { return r->training && !r->unit && r->ranks > 1; }
 
-/* The largest micro-batch: a unit is computed in one or more, and what a rank has of a chain at once. */
+/* The largest micro-batch: a unit is computed in one or more, and so is what a rank has of a chain. */
 static inline int64_t compose_unit(const compose_run *r) {
     return compose_units(r) ? r->unit : compose_chained(r) ? r->batch / r->ranks : r->batch;
 }
@@ -52,6 +52,12 @@ static inline int64_t compose_unit(const compose_run *r) {
 /* Samples of an optimizer step that one rank has. */
 static inline int64_t compose_here(const compose_run *r) {
     return r->training && r->ranks > 1 ? r->batch / r->ranks : r->batch;
+}
+
+/* Samples that follow each other on a rank, before those of the next one. Of a chain they are a micro-batch:
+ * then the sum goes through all ranks with the first micro-batch of each, then with the second. */
+static inline int64_t compose_turn(const compose_run *r, int64_t micro_batch) {
+    return compose_chained(r) ? micro_batch : compose_unit(r);
 }
 
 /* Rows per sample of the sums over the fewest: a head that judges whole samples sees one token of each. Cut

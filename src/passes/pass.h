@@ -47,7 +47,8 @@ typedef struct {
     int64_t micro_batch; /* samples of the common micro-batch; smaller than batch: there are several */
     int64_t ranks;       /* that train together, each some of the units; 0 or 1: one process */
     int64_t of_host;     /* ranks of each host, whose numbers follow each other; 0: hosts are not alike */
-    bool chained;        /* there are no units: sums go on from rank to rank. `unit`: the samples of a rank */
+    bool chained;        /* there are no units: sums go on from rank to rank. `unit`: the samples of a rank.
+                          * Micro-batches take turns: the first of all ranks come before the second of any */
     int64_t tokens;      /* rows per sample that sums run over (context length) */
     int64_t least_rows;  /* of the sums over the fewest: 1 where a head judges whole samples, else tokens */
     int threads;         /* number of threads that scratch is planned for */

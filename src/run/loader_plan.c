@@ -14,12 +14,13 @@ data_masking loader_plan_masking(const setup *s, bool validation) {
                            .skips_ignored = (validation ? &s->validation : &s->train)->in_place };
 }
 
-static loader_options options_of(const setup *s, const data_source *source) {
+/* `turn`: samples that follow each other on one rank, which take as many bytes however many they are. */
+static loader_options options_of(const setup *s, const data_source *source, int64_t turn) {
     return (loader_options){ .source = source,
                              .batch = (uint32_t)compose_here(&s->request.run),
                              .ranks = (uint32_t)s->comm.world,
                              .rank = (uint32_t)s->comm.rank,
-                             .unit = (uint32_t)compose_unit(&s->request.run),
+                             .unit = (uint32_t)turn,
                              .depth = READ_AHEAD,
                              .workers = (uint32_t)s->options.workers,
                              .seed = (uint64_t)s->options.seed,
@@ -48,7 +49,7 @@ static uint64_t sample_bytes(const data_source *source) {
 
 status loader_plan_buffers(const setup *s, compose_run *run) {
     data_source source = s->train.samples ? s->train : imagined(s);
-    loader_options o = options_of(s, &source);
+    loader_options o = options_of(s, &source, compose_unit(run));
     const data_source *validation = s->validation.samples ? &s->validation : &source;
     plan_buffer ahead = { .name = "loader" };
     run->buffer_count = 0;
@@ -60,8 +61,8 @@ status loader_plan_buffers(const setup *s, compose_run *run) {
     return STATUS_OK;
 }
 
-status loader_plan_open(const setup *s, void *memory, uint64_t first_sample, loader **l) {
-    loader_options o = options_of(s, &s->train);
+status loader_plan_open(const setup *s, const decision *d, void *memory, uint64_t first_sample, loader **l) {
+    loader_options o = options_of(s, &s->train, compose_turn(&s->request.run, d->point.choice.micro_batch));
     o.first_sample = first_sample;
     return loader_open(&o, memory, l);
 }

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "data/loader.h"
-#include "run/setup.h"
+#include "run/decision.h"
 
 /* Fills run->buffers: "loader", which reads ahead, and "sample", where validation reads a sample and has
  * scratch. Of the run's data; without data (plan alone) of samples as the model takes them. */
@@ -13,4 +13,4 @@ status loader_plan_buffers(const setup *s, compose_run *run);
 data_masking loader_plan_masking(const setup *s, bool validation);
 
 /* `first_sample`: where to begin; a resumed run goes on where it stopped. */
-status loader_plan_open(const setup *s, void *memory, uint64_t first_sample, loader **l);
+status loader_plan_open(const setup *s, const decision *d, void *memory, uint64_t first_sample, loader **l);

@@ -281,7 +281,8 @@ static status check_unit(const setup_options *o) {
     return STATUS_OK;
 }
 
-/* Without units one sum goes on from rank to rank: each adds its part of the batch at once. */
+/* Without units one sum goes on from rank to rank: each adds its part of the batch, in one micro-batch or in
+ * several. */
 static status check_chain(const setup *s) {
     const setup_options *o = &s->options;
     long long ranks = s->comm.world, batch = o->batch, micro = micro_batch_of(o);
@@ -289,23 +290,25 @@ static status check_chain(const setup *s) {
         return status_set(STATUS_INVALID,
                           "a batch of %lld can't be divided among %lld ranks; choose another --batch", batch,
                           ranks);
-    if (!micro || micro == batch / ranks) return STATUS_OK;
+    if (!micro || batch / ranks % micro == 0) return STATUS_OK;
     return status_set(STATUS_INVALID,
-                      "micro-batches of %lld: without --unit each of %lld ranks computes its %lld samples at "
-                      "once; leave that out, or say --unit N",
-                      micro, ranks, batch / ranks);
+                      "micro-batches of %lld do not divide the %lld samples that each of %lld ranks has of a "
+                      "batch",
+                      micro, batch / ranks, ranks);
 }
 
-/* Sums keep their order where a rank's samples are whole tiles of rows. */
+/* Sums keep their order where what a rank adds to them at once is whole tiles of rows. */
 static status check_tiles(const setup *s) {
     const compose_run *r = &s->request.run;
-    long long rows = compose_unit(r) * compose_least_rows(r);
+    long long micro = micro_batch_of(&s->options),
+              rows = (micro ? micro : compose_unit(r)) * compose_least_rows(r);
     if (!compose_chained(r) || rows % THREADS_ROW_TILE == 0) return STATUS_OK;
     return status_set(
         STATUS_INVALID,
-        "without --unit each of %lld ranks would have %lld rows of the batch; only with a multiple "
-        "of %d are sums those of one process; say --unit N, or choose another --batch",
-        (long long)r->ranks, rows, THREADS_ROW_TILE);
+        "without --unit each of %lld ranks would have %lld rows of the batch%s; only with a multiple "
+        "of %d are sums those of one process; say --unit N, or choose another --%s",
+        (long long)r->ranks, rows, micro ? " at once" : "", THREADS_ROW_TILE,
+        micro ? "micro-batch" : "batch");
 }
 
 /* Units go round: each rank has as many. */

@@ -228,16 +228,15 @@ static void sort_falling(int64_t *list, uint32_t *count) {
 
 /* --exact needs whole row tiles, since only they give the same bits. Those micro-batches are tried without
  * --exact as well: allowing more must not take candidates away. Where nothing is trained, a micro-batch is
- * what is evaluated in one call. */
+ * what is evaluated in one call. A sum that goes from rank to rank wants whole tiles in any case. */
 static uint32_t list_micro_batches(const search_request *q, int64_t out[MAX_MICRO]) {
     int64_t pinned = q->run.training ? q->micro_batch : q->run.eval_batch;
-    if (compose_chained(&q->run)) pinned = compose_unit(&q->run);
     if (pinned) {
         out[0] = pinned;
         return 1;
     }
     uint32_t count = halve(q, true, out, 0);
-    if (q->allowed != PASS_EXACT) count = halve(q, false, out, count);
+    if (q->allowed != PASS_EXACT && !compose_chained(&q->run)) count = halve(q, false, out, count);
     sort_falling(out, &count);
     return count;
 }

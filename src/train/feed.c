@@ -7,7 +7,7 @@ status feed_open(feed *f, const setup *s, const decision *d, exec *e) {
     *f = (feed){ .setup = s, .exec = e };
     const compose_run *r = &s->request.run;
     TRY(runner_open(&f->run, e, &d->plan, &s->model, r->context, (uint64_t)s->options.seed));
-    f->run.unit = compose_unit(r), f->run.eval_unit = r->unit;
+    f->run.unit = compose_turn(r, d->point.choice.micro_batch), f->run.eval_unit = r->unit;
     f->run.ranks = s->comm.world, f->run.rank = s->comm.rank;
     return STATUS_OK;
 }

@@ -114,7 +114,7 @@ static status begin(profiling *p) {
     const setup *s = p->s;
     TRY(exec_open(&p->d->plan, EXEC_OBSERVE, &p->exec));
     TRY(weights_begin(p->exec, s));
-    TRY(loader_plan_open(s, exec_buffer(p->exec, "loader"), 0, &p->loader));
+    TRY(loader_plan_open(s, p->d, exec_buffer(p->exec, "loader"), 0, &p->loader));
     return feed_open(&p->feed, s, p->d, p->exec);
 }
 

@@ -103,7 +103,7 @@ static status begin_here(training *t) {
     TRY(room_check(s, t->d, t->from));
     TRY(exec_open(&t->d->plan, EXEC_OBSERVE, &t->exec));
     TRY(fill_weights(t));
-    TRY(loader_plan_open(s, exec_buffer(t->exec, "loader"), t->from->state.samples, &t->loader));
+    TRY(loader_plan_open(s, t->d, exec_buffer(t->exec, "loader"), t->from->state.samples, &t->loader));
     return feed_open(&t->feed, s, t->d, t->exec);
 }
 

@@ -108,6 +108,62 @@ static void one_process_may_have_other_micro_batches(void **state) {
     several(4, "tied", "--exact --clip off --accumulate 4"); /* which is what the ranks do */
 }
 
+/* The sum goes through all ranks with the first micro-batch of each, then with the second, and so on. */
+static void ranks_may_have_micro_batches(void **state) {
+    static const struct {
+        int ranks;
+        const char *options, *alone, *several;
+    } cases[] = {
+        { 2, "--exact --dropout 0.1 --clip 0.5", "", "--micro-batch 8" },
+        { 3, "--batch 72 --exact --clip off", "--micro-batch 72", "--micro-batch 8 --sharding chain" },
+        { 4, "--batch 64 --exact --recompute block --offload optimizer --offload-to away", "",
+          "--accumulate 8" },
+        { 2, "--attention flash --precision mixed-bf16 --chunk-loss 64 --clip off", "--micro-batch 32",
+          "--micro-batch 8" },
+        { 2, "--attention flash --precision bf16 --optimizer-state 8bit:all", "--micro-batch 8",
+          "--micro-batch 8" },
+    };
+    (void)state;
+    if (several_left_out()) return;
+    for (int i = 0; i < (int)(sizeof cases / sizeof *cases); i++) {
+        char line[LINE];
+        snprintf(line, sizeof line, "%s %s", cases[i].options, cases[i].alone);
+        one_process("apart", line);
+        snprintf(line, sizeof line, "%s %s", cases[i].options, cases[i].several);
+        several(cases[i].ranks, "apart", line);
+        command_shell("grep -q '\"accumulate\": [2-9]' several/run.json");
+    }
+}
+
+/* Of links of two kinds each micro-batch of all ranks has both, as that of one process has. */
+static void tied_tables_add_in_the_order_of_micro_batches(void **state) {
+    static const char options[] = "--attention flash --clip 0.5 --dropout 0.1 --accumulation add";
+    char line[LINE];
+    (void)state;
+    if (several_left_out()) return;
+    snprintf(line, sizeof line, "%s --micro-batch 16", options);
+    one_process("tied", line);
+    snprintf(line, sizeof line, "%s --micro-batch 8", options);
+    several(2, "tied", line);
+}
+
+/* A budget that a rank's part takes too much of at once. */
+static void less_memory_is_met_by_micro_batches(void **state) {
+    static const char options[] = "--batch 64 --exact";
+    char line[LINE];
+    (void)state;
+    if (several_left_out()) return;
+    snprintf(line, sizeof line, "plan apart --context 32 %s --ranks 2 --micro-batch 32 --json", options);
+    unsigned long long whole = command_least_budget(line);
+    snprintf(line, sizeof line, "plan apart --context 32 %s --ranks 2 --json", options);
+    unsigned long long least = command_least_budget(line);
+    if (least >= whole) fail_msg("%llu bytes with micro-batches, and %llu without", least, whole);
+    one_process("apart", options);
+    snprintf(line, sizeof line, "%s --memory %llu", options, least);
+    several(2, "apart", line);
+    command_shell("grep -q '\"accumulate\": [2-9]' several/run.json");
+}
+
 /* One process computes the batch at once, but where its sums would then have 16 bits. Loss and gradients that
  * are chained over parts of the rows, one sum within another, are begun and handed on in one order. */
 static void beside_every_technique(void **state) {
@@ -180,7 +236,11 @@ static void what_can_not_be_is_refused(void **state) {
     } wrong[] = {
         { "tied --batch 32 --ranks 3", "a batch of 32 can't be divided among 3 ranks" },
         { "tied --batch 16 --ranks 4", "each of 4 ranks would have 128 rows" },
-        { "tied --batch 32 --ranks 2 --micro-batch 8", "each of 2 ranks computes its 16 samples at once" },
+        { "tied --batch 32 --ranks 2 --micro-batch 8 --exact", "what is pinned leaves no plan to try" },
+        { "apart --batch 32 --ranks 2 --micro-batch 6", "do not divide the 16 samples" },
+        { "apart --batch 32 --ranks 2 --micro-batch 32", "do not divide the 16 samples" },
+        { "apart --batch 32 --ranks 2 --micro-batch 4", "would have 128 rows of the batch at once" },
+        { "apart --batch 32 --ranks 2 --micro-batch 8 --accumulation defer", "whose rows can't wait" },
         { "tied --batch 32 --ranks 2 --sharding weights", "there is --sharding chain" },
         { "tied --batch 32 --ranks 2 --sharding off", "--sharding off" },
         { "tied --batch 32 --ranks 2 --unit 8 --sharding chain", "is of runs without --unit" },
@@ -233,6 +293,9 @@ int main(void) {
         cmocka_unit_test(each_model_has_the_bits_of_one_process),
         cmocka_unit_test(ranks_need_not_be_a_power_of_two),
         cmocka_unit_test(one_process_may_have_other_micro_batches),
+        cmocka_unit_test(ranks_may_have_micro_batches),
+        cmocka_unit_test(tied_tables_add_in_the_order_of_micro_batches),
+        cmocka_unit_test(less_memory_is_met_by_micro_batches),
         cmocka_unit_test(beside_every_technique),
         cmocka_unit_test(adapters_are_chained_as_well),
         cmocka_unit_test(any_ranks_go_on),

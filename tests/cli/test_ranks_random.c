@@ -67,13 +67,13 @@ typedef struct {
     const char *sharding; /* of several alone */
 } run;
 
-/* Without a unit: some or no whole tiles of rows on each rank, which mostly computes them at once. */
+/* Without a unit: some or no whole tiles of rows on each rank, in one micro-batch or in several. */
 static run draw_chain(void) {
     run r = { .ranks = DRAW(2, 2, 3, 4), .exact = true, .sharding = WORD("", " --sharding chain") };
-    int context = DRAW(16, 32, 64), samples = 256 / context * DRAW(1, 1, 2);
+    int context = DRAW(16, 32, 64), tile = 256 / context, samples = tile * DRAW(1, 1, 2, 3);
     if (draw(6) == 0) samples--;
     char more[40] = "";
-    if (draw(8) == 0) snprintf(more, sizeof more, " --micro-batch %d", samples);
+    if (draw(4) == 0) snprintf(more, sizeof more, " --micro-batch %d", draw(2) ? tile : samples);
     snprintf(r.options, sizeof r.options,
              "drawn --data text --context %d --batch %d --steps %d --optimizer %s --clip %s --dropout %s "
              "--eval-samples %d --eval-every 2 --threads %d --seed %d --quiet --exact%s%s",

@@ -50,7 +50,7 @@ static journey journey_of(const program *p) {
     return j;
 }
 
-static journey planned(bool untied, const char *settings) {
+static journey planned(bool untied, int micro_batch, const char *settings) {
     static const lab_sizes sizes = {
         .layers = 2, .heads = 2, .channels = 32, .context = 64, .vocabulary = 97, .batch = 32, .clip = 0.5
     };
@@ -60,11 +60,17 @@ static journey planned(bool untied, const char *settings) {
     own.untied = untied;
     lab_open(&l, &own);
     l.run.ranks = 4;
-    compose_choice c = lab_choose(&l, 8, settings);
+    compose_choice c = lab_choose(&l, micro_batch, settings);
     if (compose_plan(&l.run, &c, &p) != STATUS_OK) fail_msg("%s", status_message());
     journey j = journey_of(&p.programs[0].program);
-    for (uint32_t k = 1; k < p.program_count; k++)
-        assert_int_equal(journey_of(&p.programs[k].program).begins, 0); /* only training needs the others */
+    for (uint32_t k = 1; k < p.program_count; k++) {
+        const program *other = &p.programs[k].program;
+        journey calls = journey_of(other); /* only training needs the others */
+        bool adds = strcmp(other->shape.name, "accumulate") == 0;
+        assert_int_equal(calls.begins, adds ? j.begins : 0);
+        assert_int_equal(calls.rounds, adds ? j.rounds : 0);
+        assert_int_equal(calls.told, 0);
+    }
     plan_close(&p);
     return j;
 }
@@ -77,10 +83,20 @@ static void sums_are_begun_as_they_are_handed_on(void **state) {
     static const char *const settings[] = { "sharding=chain", "sharding=chain chunk_loss=64",
                                             "sharding=chain chunk_loss=64 recompute=block precision=bf16" };
     for (int i = 0; i < 3; i++) {
-        journey tied = planned(false, settings[i]), apart = planned(true, settings[i]);
+        journey tied = planned(false, 8, settings[i]), apart = planned(true, 8, settings[i]);
         assert_true(tied.told == SUMS && tied.begins == SUMS + 1 && tied.rounds == 1);
         assert_true(apart.told == SUMS + 1 && apart.begins == SUMS + 1 && apart.rounds == 0);
     }
+}
+
+/* What the last rank has of the call before comes around for each sum, before any is begun. */
+static void sums_of_calls_come_around_first(void **state) {
+    enum { SUMS = 2 + 2 + 2 * 12 + 1 };
+    (void)state;
+    journey tied = planned(false, 4, "sharding=chain accumulate=add"),
+            apart = planned(true, 4, "sharding=chain accumulate=add");
+    assert_true(tied.told == SUMS && tied.begins == SUMS + 1 && tied.rounds == SUMS + 1);
+    assert_true(apart.told == SUMS + 1 && apart.begins == SUMS + 1 && apart.rounds == SUMS + 1);
 }
 
 /* ---- what is refused ---- */
@@ -122,6 +138,7 @@ static void entangled_sums_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(sums_are_begun_as_they_are_handed_on),
+                                        cmocka_unit_test(sums_of_calls_come_around_first),
                                         cmocka_unit_test(entangled_sums_are_refused) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

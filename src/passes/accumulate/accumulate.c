@@ -8,7 +8,10 @@
  * A second kind of contribution (a token embedding tied to the logits) would change the order: micro-batch
  * 1's rows would come before micro-batch 2's logits. Such links, where they add row by row, can be put off
  * ("defer"): their rows wait in a buffer of the whole batch and the last program adds them all. "add" adds
- * them at once, in another order. */
+ * them at once, in another order.
+ *
+ * Where ranks hand one sum on (passes/sharding/chain.c), a gradient begins with zeros that are on their way:
+ * the stored sum stands in their place. */
 #include <stdio.h>
 #include <string.h>
 
@@ -20,6 +23,7 @@
 #include "ops/cache_append/cache_append.h"
 #include "ops/fill/fill.h"
 #include "ops/reshape/reshape.h"
+#include "ops/zeros/zeros.h"
 #include "passes/links.h"
 #include "passes/pass.h"
 
@@ -97,7 +101,7 @@ static uint32_t settings(const graph *g, const pass_context *c, pass_setting *ou
     chain_survey found = look_at_chains(g, c);
     found.narrow &= c->unit == c->batch; /* beside other units sums are f32 in any case */
     bool tiles = in_order && c->micro_batch * c->least_rows % THREADS_ROW_TILE == 0,
-         defer = found.mixed && found.deferrable && tiles;
+         defer = found.mixed && found.deferrable && tiles && !c->chained;
     uint32_t count = 0;
     if (defer && count < room && parse("defer", &out[count]) == STATUS_OK)
         out[count++].class = found.narrow ? PASS_REASSOCIATING : PASS_EXACT;
@@ -111,6 +115,13 @@ static uint32_t settings(const graph *g, const pass_context *c, pass_setting *ou
 
 /* A batch of one sample has no statistics, also not the rest that is left of a batch. */
 static status check(const graph *g, const pass_setting *s, const pass_context *c) {
+    if (c->chained && c->micro_batch < c->unit && s->value[SETTING_DEFER])
+        return status_set(
+            STATUS_INVALID,
+            "--accumulation defer: %lld ranks without --unit have %lld samples each in "
+            "micro-batches of %lld, whose rows can't wait for each other; say --micro-batch %lld, "
+            "or leave it out",
+            (long long)c->ranks, (long long)c->unit, (long long)c->micro_batch, (long long)c->unit);
     int64_t last = c->unit % c->micro_batch, least = last ? last : c->micro_batch;
     if (!c->training || c->micro_batch >= c->unit || least > 1 || !has_trait(g, OP_WANTS_SAMPLES))
         return STATUS_OK;
@@ -148,7 +159,7 @@ static void prepare(accumulator *k, const pass_setting *s) {
         uint32_t count = links_find(in, u.gradient, links);
         tensor_id owner = graph_storage(in, u.gradient, NULL);
         const node *first = count ? graph_node(in, links[count - 1]) : NULL;
-        if (!first || links_accumulator(in, first, owner) == UINT32_MAX) {
+        if (!first || (first->op != &op_zeros && links_accumulator(in, first, owner) == UINT32_MAX)) {
             graph_fail(k->r.out,
                        "the gradient of '%s' cannot be accumulated; pin --micro-batch to the whole batch",
                        graph_name(in, u.parameter));
@@ -218,6 +229,10 @@ static void add_to_sums(accumulator *k, node_id id) {
         rewrite_node(&k->r, id);
         return;
     }
+    if (n->op == &op_zeros) {
+        k->r.map[node_out(in, n, 0)] = k->sum[node_out(in, n, 0)];
+        return;
+    }
     if (n->op->in_count > MOST || count > MOST) {
         graph_fail(k->r.out, "--accumulation: %s has too many inputs", n->op->name);
         return;
@@ -233,14 +248,33 @@ static void add_to_sums(accumulator *k, node_id id) {
     rewrite_node_inputs(&k->r, id, inputs, count);
 }
 
+/* By tensor: what takes its place next, as it is changed there; 0: nothing does. */
+static void find_later(const graph *g, tensor_id *later) {
+    for (node_id id = 1; id < g->nodes.count; id++) {
+        const node *n = graph_node(g, id);
+        for (uint32_t a = 0; a < n->op->alias_count; a++) {
+            const op_alias *alias = &n->op->aliases[a];
+            if (!alias->must || alias->in >= n->in_count || alias->out >= n->out_count) continue;
+            later[node_in(g, n, alias->in)] = node_out(g, n, alias->out);
+        }
+    }
+}
+
 /* After the update, or where it is handed on, the sum begins again at zero. */
 static void clear_sums(accumulator *k) {
     const graph *in = k->r.in;
-    k->r.out->phase = k->c->unit < k->c->batch ? PHASE_REDUCE : PHASE_UPDATE;
+    tensor_id *later = memory_new(in->tensors.count, sizeof *later);
+    if (!later) graph_no_memory(k->r.out);
+    if (later) find_later(in, later);
+    k->r.out->phase = k->c->unit < k->c->batch && !k->c->chained ? PHASE_REDUCE : PHASE_UPDATE;
     for (node_id id = 1; id < in->nodes.count && !k->r.out->failed; id++) {
         links_updated u;
-        if (links_update(in, graph_node(in, id), &u)) fill_apply(k->r.out, k->r.map[u.gradient], 0);
+        if (!links_update(in, graph_node(in, id), &u)) continue;
+        tensor_id last = u.gradient;
+        while (later[last]) last = later[last];
+        fill_apply(k->r.out, k->r.map[last], 0);
     }
+    memory_free(later);
 }
 
 static status run(const graph *in, const pass_setting *s, const pass_context *c, graph *out) {

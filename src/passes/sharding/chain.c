@@ -8,6 +8,13 @@
  * logits), one process adds all rows of the one before any of the other: each such stretch goes through all
  * ranks by itself, and the next one begins with what the last rank has.
  *
+ * A rank may have several micro-batches. Then the sum goes through all ranks with the first of each, comes
+ * back to the first rank, and goes through them again with the second: each is a call of a program, and its
+ * sum a stored one (passes/accumulate), which all have, and which the last rank has whole between calls. So
+ * every call begins with bringing it around; before the first one what comes is zeros. Where a chain has
+ * links of several kinds, these are no longer the sums of the whole batch: all rows of one kind would have to
+ * come first.
+ *
  * Ranks wait for each other in a ring unless sums are taken up in the order in which they are handed on. Then
  * a rank's k-th sum waits for nothing but the k-th of the rank before, and for what comes before it here. */
 #include "base/memory.h"
@@ -27,7 +34,8 @@ typedef struct {
     bool again;      /* a stretch of the same chain is before it */
     bool ends_chain; /* none is behind it: what it comes to goes to all */
     bool begun, ended;
-    tensor_id sum; /* of `out`: what the first link adds to, once it has begun */
+    tensor_id brought; /* of `out`: what comes around for it from the call before; 0: nothing does */
+    tensor_id sum;     /* of `out`: what the first link adds to, once it has begun */
 } stretch;
 
 typedef struct {
@@ -38,12 +46,14 @@ typedef struct {
     uint32_t *begins, *ends; /* by tensor of `in`: 1 + the stretch whose first, last it is; 0: none */
     bool *moving;            /* by tensor of `in`: what stands for it in `out` is under way */
     bool told;               /* all sums are on their way to all ranks */
+    bool in_calls;           /* there are several micro-batches, each a call of its own */
 } chainer;
 
 /* ---- what there is ---- */
 
 const char *chain_refusal(const graph *g, const pass_context *c) {
-    if (c->unit * c->least_rows % THREADS_ROW_TILE) return "a rank's samples are no whole tiles of 256 rows";
+    if (c->micro_batch * c->least_rows % THREADS_ROW_TILE)
+        return "what a rank computes at once is no whole tiles of 256 rows";
     for (node_id id = 1; id < g->nodes.count; id++) {
         if (graph_node(g, id)->op->traits & OP_SUMS_SUMS)
             return "this model has a weight whose gradient is of sums over samples, not over rows";
@@ -171,10 +181,20 @@ static const char *op_name_of(const chainer *k, tensor_id t) {
 }
 
 static tensor_id place_of(chainer *k, const stretch *s) {
+    if (s->brought) return share_flagged(&k->r, arrive_apply(k->r.out, s->brought, 0), s->first);
     if (!s->before)
         return share_flagged(&k->r, zeros_apply(k->r.out, *graph_shape(k->r.in, s->first)), s->first);
     settle(k, s->before);
     return k->r.map[s->before];
+}
+
+/* What the last rank has of the calls before goes to the first one, while no sum is on its way. */
+static void bring_around(chainer *k) {
+    k->r.out->phase = PHASE_FORWARD, k->r.out->site = SITE_NONE;
+    for (uint32_t i = 0; i < k->count && !k->r.out->failed; i++) {
+        stretch *s = &k->list[i];
+        if (!s->again) s->brought = start(k, place_of(k, s), s->first, PASS_AROUND);
+    }
 }
 
 /* Sums are begun in the order in which they are handed on, or refused. */
@@ -200,8 +220,17 @@ static void end(chainer *k, stretch *s) {
     k->moving[s->last] = s->ended = true;
 }
 
+/* A call that is not the last one ends before there is an update, and what it has begun to move is there. */
+static void end_call(chainer *k) {
+    phase now = (phase)k->r.out->phase;
+    k->r.out->phase = PHASE_BACKWARD, k->r.out->site = SITE_NONE;
+    for (uint32_t i = 0; i < k->count; i++) settle(k, k->list[i].last);
+    k->r.out->phase = now;
+}
+
 /* All ranks have come to their updates, or soon will. */
 static void tell_all(chainer *k) {
+    if (k->in_calls) end_call(k);
     k->told = true;
     k->r.out->site = SITE_NONE;
     for (uint32_t i = 0; i < k->count; i++) {
@@ -272,11 +301,12 @@ static void settle_all(chainer *k) {
 }
 
 status chain_run(const graph *in, const pass_context *c, graph *out) {
-    chainer k = { .ranks = c->ranks };
+    chainer k = { .ranks = c->ranks, .in_calls = c->micro_batch < c->unit };
     status result = rewrite_open(&k.r, in, out);
     const char *why = chain_refusal(in, c);
     if (why) graph_fail(out, "--sharding chain: %s; say --unit N", why);
     if (result == STATUS_OK && !out->failed) result = find_stretches(&k);
+    if (result == STATUS_OK && k.in_calls) bring_around(&k);
     for (node_id id = 1; id < in->nodes.count && result == STATUS_OK && !out->failed; id++) copy_node(&k, id);
     if (result == STATUS_OK && !out->failed) settle_all(&k);
     memory_free(k.list);
