@@ -11,6 +11,7 @@
 #include "base/threads.h"
 #include "base/utf8.h"
 #include "cli/cli.h"
+#include "cli/cluster_links.h"
 #include "cli/gpu.h"
 #include "cli/ranks.h"
 #include "comm/comm.h"
@@ -114,7 +115,10 @@ static status run_command(const cli_command *c, int count, char **arguments, cli
     options o;
     status result = options_read(&table, c->command, count, arguments, &o);
     device_elsewhere at;
+    links_said said;
     if (result == STATUS_OK && !o.help) result = choose_gpu(c, &o, &at);
+    bool plans = c->command == COMMAND_PLAN || c->command == COMMAND_COMPARE;
+    if (result == STATUS_OK && !o.help && plans) result = cluster_links_choose(&o, &said);
     if (result == STATUS_OK) result = run_with(c, &o, streams);
     options_close(&o);
     return result;

@@ -107,13 +107,15 @@ const option options_elsewhere[] = {
       .hint = "NAME|FILE.yaml",
       .kind = OPTION_TEXT,
       .group = GROUP_ELSEWHERE,
-      .commands = COMMAND_ESTIMATE | COMMAND_ADMIT,
+      .commands = COMMAND_ESTIMATE | COMMAND_ADMIT | COMMAND_PLAN | COMMAND_COMPARE,
       .offset = FIELD(estimate.cluster),
       .names = cluster_names,
       .fallback = "none",
       .help =
           "a cluster, as ascend, cardinal or pitzer: chooses the kind of nodes, and the fewest devices; of "
-          "admit: says which devices a job's partition and types are" },
+          "admit: says which devices a job's partition and types are; of plan and compare: how fast ranks "
+          "reach "
+          "each other" },
     { .name = "policy",
       .hint = "refuse|warn",
       .kind = OPTION_CHOICE,

@@ -121,3 +121,14 @@ void links_join(device_rates *r, bool built_in, int64_t ranks, int64_t of_host, 
     for (int i = 0; i < LINK_COUNT; i++)
         r->links.of[i].busy /= threads, r->links.of[i].busy_seconds /= threads;
 }
+
+void links_say(device_rates *r, const links_said *said, bool apart) {
+    size_t length = strlen(r->source);
+    for (int i = apart ? LINK_WITHIN : LINK_BETWEEN; i < LINK_COUNT; i++) {
+        double sharing =
+            i == LINK_WITHIN ? (double)r->links.of_host : 1; /* each device has a way of its own */
+        if (said->of[i].rate > 0) r->links.of[i].rate = said->of[i].rate * sharing;
+        if (said->of[i].seconds > 0) r->links.of[i].seconds = said->of[i].seconds;
+    }
+    snprintf(r->source + length, sizeof r->source - length, "; links of %.60s", said->name);
+}

@@ -105,6 +105,7 @@ const run_option run_options[] = {
     ROW("ranks-of-host", INTEGER, FREE, of_host),
     ROW("ranks-of-each-host", INTEGER, FREE, of_each_host),
     ROW("ranks-of-processors", INTEGER, FREE, sharing),
+    ROW("links", POINTER, FREE, links),
     ROW("micro-batch", INTEGER, FREE, micro_batch),
     ROW("accumulate", INTEGER, FREE, accumulate),
     ROW("eval-batch", INTEGER, FREE, eval_batch),

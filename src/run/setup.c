@@ -513,6 +513,7 @@ static device_rates rates_here(const setup *s, const device *on, int threads) {
     const setup_options *o = &s->options;
     device_rates r = rates_of_rank(o->rates, on, threads, o->sharing ? o->sharing : of_host(s));
     links_join(&r, o->rates == RATES_BUILT_IN, s->comm.world, of_host(s), threads);
+    if (o->links) links_say(&r, o->links, on->apart);
     return r;
 }
 

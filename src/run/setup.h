@@ -74,6 +74,7 @@ typedef struct {
     int64_t warmup, seed;               /* COURSE_UNSAID: by what the run begins with, as the learning rate */
     const char *device;                 /* that computes: device_find; NULL: auto */
     const struct device *on;            /* instead of that: a device of the caller's; NULL: none */
+    const struct links_said *links;     /* of a cluster (run/links.h); NULL: those that are known here */
     int64_t threads, workers;           /* threads 0: all there are */
     rates_choice rates;                 /* that predictions use */
     double learning_rate, minimum_rate; /* at the end of the schedule, as a part of learning_rate */

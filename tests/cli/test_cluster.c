@@ -53,6 +53,12 @@ static void own_files_are_checked(void **state) {
         { GOOD "ask: politely\n", "must be gres or gpus-per-node", 2 },
         { GOOD "hours: 0\n", "from 1 to", 2 },
         { GOOD "speed: 3\n", "under no key of a cluster", 2 },
+        { GOOD "within: [none, 300e9]\nbetween: [25e9, 25e9]\nlatency_between: [none, 5e-6]\n", "t4", 0 },
+        { GOOD "between: [25e9]\n", "every list has one for each kind", 2 },
+        { GOOD "between: [0, 25e9]\n", "neither a number from 1000 to 1e+15 nor none", 2 },
+        { GOOD "within: [-1, 25e9]\n", "neither a number from", 2 },
+        { GOOD "within: [25GB/s, none]\n", "neither a number from", 2 },
+        { GOOD "latency_within: [nan, 1e999]\n", "neither a number from 1e-09 to 10 nor none", 2 },
         { "nodes: [a]\n", "devices is missing", 2 },
         { "", "nodes is missing", 2 },
         { "nodes: [a]\ndevices: [warp]\ngpus: [1]\ncores: [1]\nmemory: [1GiB]\ncount: [1]\n",
@@ -258,12 +264,102 @@ static void it_is_the_fewest(void **state) {
                              "on which this fits"));
 }
 
+/* ---- links ---- */
+
+static json_document planned_with(const char *said, const char *options) {
+    char yaml[600], line[400];
+    snprintf(yaml, sizeof yaml,
+             "nodes: [n]\ndevices: [a100-80]\ngpus: [4]\ncores: [16]\nmemory: [64GiB]\ncount: [4]\n%s", said);
+    scratch_write("site.yaml", yaml, strlen(yaml));
+    snprintf(line, sizeof line,
+             "plan char-gpt --batch 8 --context 64 --unit 2 --threads 1 --rates built-in --json "
+             "--quiet --cluster site.yaml %s",
+             options);
+    return command_json(line);
+}
+
+static double seconds_with(const char *said, const char *options) {
+    double seconds = 0;
+    json_document d = planned_with(said, options);
+    assert_int_equal(json_as_number(command_value(&d, "predicted.step_seconds"), 0, 1e300, &seconds),
+                     STATUS_OK);
+    json_close(&d);
+    return seconds;
+}
+
+/* A rate and a latency, each of its link alone, and of processors none within a host. */
+static void slower_links_take_longer(void **state) {
+    static const char cpus[] = "--ranks 4x2 --device cpu --sharding gradients",
+                      gpus[] = "--ranks 4x2 --gpu a100-80 --sharding gradients";
+    static const char fast[] = "within: [300e9]\nbetween: [100e9]\n";
+    static const struct {
+        const char *said, *options;
+        bool longer;
+    } slow[] = {
+        { "within: [300e9]\nbetween: [1e8]\n", cpus, true },
+        { "within: [300e9]\nbetween: [1e8]\n", gpus, true },
+        { "within: [300e9]\nbetween: [100e9]\nlatency_between: [0.01]\n", cpus, true },
+        { "within: [1e8]\nbetween: [100e9]\n", gpus, true },
+        { "within: [300e9]\nbetween: [100e9]\nlatency_within: [0.01]\n", gpus, true },
+        { "within: [1e8]\nbetween: [100e9]\nlatency_within: [0.01]\n", cpus, false },
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof slow / sizeof *slow; i++) {
+        double quick = seconds_with(fast, slow[i].options),
+               other = seconds_with(slow[i].said, slow[i].options);
+        if (slow[i].longer ? other <= quick : other != quick)
+            fail_msg("%zu: %g s, and %g s with links that are slower", i, quick, other);
+    }
+}
+
+/* What ranks share follows from the links. */
+static void shared_with(const char *said, const char *words) {
+    static const char of[] = "plan char-gpt --batch 8 --context 64 --unit 2 --threads 1 --rates built-in "
+                             "--device cpu --ranks 4x2 --cluster site.yaml --json";
+    json_document d = planned_with(said, "--device cpu --ranks 4x2"); /* writes the file */
+    json_close(&d);
+    command_result r = command_run(of);
+    const char *at = strstr(r.out, "\"name\": \"sharding\"");
+    const char *set = at ? strstr(at, "\"setting\": \"") : NULL;
+    if (!set || strncmp(set + strlen("\"setting\": \""), words, strlen(words)) != 0)
+        fail_msg("%s: not %s: %.200s", said, words, at ? at : r.err);
+    if (!command_has_words(r.err, "links of site.yaml")) fail_msg("%s", r.err);
+    command_free(&r);
+}
+
+static void other_links_may_choose_otherwise(void **state) {
+    (void)state;
+    shared_with("between: [100e9]\nlatency_between: [1e-6]\n", "gradients\"");
+    shared_with("between: [1.25e9]\nlatency_between: [100e-6]\n", "weights:keep=");
+}
+
+static void links_that_are_not_known_are_refused(void **state) {
+    static const char site[] = "nodes: [n]\ndevices: [a100-80]\ngpus: [4]\ncores: [16]\nmemory: [64GiB]\n"
+                               "count: [4]\n";
+    (void)state;
+    scratch_write("site.yaml", site, sizeof site - 1);
+#define PLAN "plan char-gpt --batch 8 --unit 1 "
+    assert_true(command_says(PLAN "--ranks 2 --cluster site.yaml", 2, "does not say how fast links"));
+    assert_true(command_says(PLAN "--cluster ascend", 2, "there is one"));
+    assert_true(command_says(PLAN "--ranks 8 --cluster ascend --gpu a100-80", 2, "say --ranks 8x4"));
+    assert_true(command_says(PLAN "--ranks 8x4 --cluster ascend --gpu h100-94", 2, "they have a100-80"));
+    assert_true(command_says(PLAN "--ranks 8x4 --cluster nowhere", 2, "there is no cluster"));
+#undef PLAN
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(built_in_ones_are_whole),   cmocka_unit_test(own_files_are_checked),
-        cmocka_unit_test(scripts_ask_for_what_fits), cmocka_unit_test(names_stay_names),
-        cmocka_unit_test(it_is_the_fewest),          cmocka_unit_test(commands_have_what_was_asked),
-        cmocka_unit_test(paths_stay_whole),          cmocka_unit_test(numbers_stay_numbers),
+        cmocka_unit_test(built_in_ones_are_whole),
+        cmocka_unit_test(own_files_are_checked),
+        cmocka_unit_test(scripts_ask_for_what_fits),
+        cmocka_unit_test(names_stay_names),
+        cmocka_unit_test(it_is_the_fewest),
+        cmocka_unit_test(commands_have_what_was_asked),
+        cmocka_unit_test(paths_stay_whole),
+        cmocka_unit_test(numbers_stay_numbers),
+        cmocka_unit_test(slower_links_take_longer),
+        cmocka_unit_test(other_links_may_choose_otherwise),
+        cmocka_unit_test(links_that_are_not_known_are_refused),
     };
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);
 }

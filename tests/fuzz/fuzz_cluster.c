@@ -19,6 +19,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     for (uint32_t i = 0; i < c.kind_count; i++) {
         const cluster_nodes *k = &c.kinds[i];
         FUZZ_EXPECT(k->gpus > 0 && k->cores > 0 && k->count > 0 && k->memory >> 20);
+        for (int l = 0; l < LINK_COUNT; l++)
+            FUZZ_EXPECT(k->links[l].rate >= 0 && k->links[l].rate <= 1e15 && k->links[l].seconds >= 0 &&
+                        k->links[l].seconds <= 10);
         FUZZ_EXPECT(fine(k->name) && fine(k->device) && fine(k->partition) && fine(k->constraint) &&
                     fine(k->type));
     }

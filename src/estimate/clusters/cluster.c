@@ -67,6 +67,33 @@ static status read_memory(const place *p, const char *v, cluster_nodes *n) {
     return n->memory >> 20 ? STATUS_OK : wrong(p, v, "is less than a mebibyte");
 }
 
+static status read_above_zero(const place *p, const char *v, double least, double most, double *out) {
+    *out = 0;
+    if (strcmp(v, "none") == 0) return STATUS_OK;
+    if (units_parse_number(v, p->entry->key, least, most, out) == STATUS_OK) return STATUS_OK;
+    char why[96];
+    snprintf(why, sizeof why, "is neither a number from %g to %g nor none", least, most);
+    return wrong(p, v, why);
+}
+static status read_rate(const place *p, const char *v, link_rates *l) {
+    return read_above_zero(p, v, 1e3, 1e15, &l->rate);
+}
+static status read_latency(const place *p, const char *v, link_rates *l) {
+    return read_above_zero(p, v, 1e-9, 10, &l->seconds);
+}
+static status read_within(const place *p, const char *v, cluster_nodes *n) {
+    return read_rate(p, v, &n->links[LINK_WITHIN]);
+}
+static status read_between(const place *p, const char *v, cluster_nodes *n) {
+    return read_rate(p, v, &n->links[LINK_BETWEEN]);
+}
+static status read_latency_within(const place *p, const char *v, cluster_nodes *n) {
+    return read_latency(p, v, &n->links[LINK_WITHIN]);
+}
+static status read_latency_between(const place *p, const char *v, cluster_nodes *n) {
+    return read_latency(p, v, &n->links[LINK_BETWEEN]);
+}
+
 static const struct {
     const char *key;
     kind_body *read;
@@ -81,6 +108,10 @@ static const struct {
     { "partitions", read_partition, false },
     { "constraints", read_constraint, false },
     { "types", read_type, false },
+    { "within", read_within, false },
+    { "between", read_between, false },
+    { "latency_within", read_latency_within, false },
+    { "latency_between", read_latency_between, false },
 };
 enum { LISTS = sizeof lists / sizeof *lists };
 
@@ -131,7 +162,8 @@ static status read_entry(const place *p, cluster *c) {
         return wrong(
             p, v,
             "stands under no key of a cluster; there are title, nodes, devices, gpus, cores, memory, "
-            "count, partitions, constraints, types, ask, flags and hours");
+            "count, partitions, constraints, types, within, between, latency_within, latency_between, ask, "
+            "flags and hours");
     c->gres = strcmp(v, "gres") == 0;
     return c->gres || strcmp(v, "gpus-per-node") == 0 ? STATUS_OK
                                                       : wrong(p, v, "must be gres or gpus-per-node");

@@ -2,6 +2,7 @@
  * of its own and names their path. Kinds of nodes stand side by side in lists of one length. */
 #pragma once
 
+#include "base/links.h"
 #include "base/status.h"
 #include "estimate/hardware_files.h"
 
@@ -13,6 +14,9 @@ typedef struct {
     char type[CLUSTER_WORD_BYTES]; /* of a device, where Slurm wants it named; "": it doesn't */
     int64_t gpus, cores, count;    /* of a node; count: how many of those nodes a job may have */
     uint64_t memory;               /* of a node, for jobs; bytes */
+    /* Rates each way, of a device to others of its node, and of a node to others; 0: not known. Of the rest
+     * `seconds` alone, 0: not known. */
+    link_rates links[LINK_COUNT];
 } cluster_nodes;
 
 typedef struct {

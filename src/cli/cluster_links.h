@@ -1,0 +1,10 @@
+/* --cluster of plan and compare: how fast ranks of such nodes reach each other. */
+#pragma once
+
+#include "cli/options.h"
+#include "run/links.h"
+
+/* Sets o->run.links, which are `said` from then on, to those of the kind of nodes that has --gpu, or of the
+ * first one. STATUS_INVALID with a sentence where there is one rank, where the file says nothing of links, or
+ * where no such node has so many devices as a host would have ranks. Without --cluster it does nothing. */
+status cluster_links_choose(options *o, links_said *said);
