@@ -459,6 +459,12 @@ status setup_device(const setup_options *o, const device **on) {
     return o->on ? STATUS_OK : device_find(o->device ? o->device : "auto", on);
 }
 
+/* Ranks that take of this host's memory at the same time. */
+static uint64_t ranks_here(const setup_options *o) {
+    int64_t ranks = o->of_host ? o->of_host : o->ranks;
+    return ranks > 1 ? (uint64_t)ranks : 1;
+}
+
 /* A plan counts what the process holds of a device apart, which is not free any more. */
 static status find_budget(const setup_options *o, uint64_t *bytes, uint64_t *margin) {
     const device *on;
@@ -470,9 +476,7 @@ static status find_budget(const setup_options *o, uint64_t *bytes, uint64_t *mar
         device_parts own = on->beside(on);
         available += device_parts_sum(&own);
     }
-    int64_t ranks = o->of_host ? o->of_host : o->ranks;
-    /* They take it at the same time; each has a GPU of its own. */
-    if (ranks > 1 && !on->apart) available /= (uint64_t)ranks;
+    if (!on->apart) available /= ranks_here(o); /* each has a GPU of its own */
     *margin = available / 16;
     if (*margin < least_margin) *margin = least_margin < available ? least_margin : 0;
     *bytes = available - *margin;
@@ -498,11 +502,10 @@ static status check_away(const setup_options *o, const device *on) {
     return folder ? device_file_check(folder, 0) : STATUS_OK; /* how much room it needs the plan says */
 }
 
-/* With a folder behind it the host's memory holds no more than this machine has, less a sixteenth, whether
- * that was said or not. For a device that is elsewhere nobody knows what there is. */
-static uint64_t away_limit_of(const setup_options *o, const device *on) {
+/* For a device that is elsewhere nobody knows what there is. */
+uint64_t setup_away_limit(const setup_options *o, const device *on) {
     if (o->away_limit || !on->apart || !on->begin || !folder_of(o, on)) return o->away_limit;
-    uint64_t taken = device_resident(), left = device_available();
+    uint64_t taken = device_resident(), left = device_available() / ranks_here(o);
     return taken + left - left / 16;
 }
 
@@ -568,7 +571,7 @@ static status make_request(setup *s) {
                         .context = context,
                         .optimizer = o->optimizer,
                         .folder = folder_of(o, on),
-                        .away_limit = away_limit_of(o, on),
+                        .away_limit = setup_away_limit(o, on),
                         .lower = { .device = on, .threads = threads, .rates = rates_here(s, on, threads) } };
     threads_set(threads_searching(s, on, threads)); /* measuring rates may have changed it */
     TRY(check_tiles(s));

@@ -103,6 +103,11 @@ status setup_device(const setup_options *o, const device **on);
  * memory, less a margin for what others ask for in the meantime. */
 status setup_budget(const setup_options *o, uint64_t *bytes);
 
+/* The most that may be away, in bytes; 0: no limit. Beside a GPU that is here, with a folder behind the
+ * host's memory, that is what this process has of that memory and may still take, less a sixteenth, whether
+ * that was said or not: ranks of a host divide what is left. */
+uint64_t setup_away_limit(const setup_options *o, const device *on);
+
 /* What the options come to. Not to be moved: parts point at each other. */
 typedef struct {
     setup_options options;

@@ -249,9 +249,35 @@ static void lines_are_read_through_once(void **state) {
     assert_true(said >= size && unsaid < said + size / 2);
 }
 
+/* ---- ranks of one host ---- */
+
+static void begins_nothing(const device *d) { (void)d; }
+
+/* Of its memory each has a part, and a GPU is its rank's own. */
+static void ranks_divide_the_memory_of_their_host(void **state) {
+    (void)state;
+    device gpu = { .name = "gpu", .apart = true, .begin = begins_nothing };
+    setup_options o = setup_defaults();
+    assert_int_equal(setup_away_limit(&o, &gpu), 0); /* nothing is behind the host's memory */
+    o.folder = "away";
+    double alone = (double)setup_away_limit(&o, &gpu), taken = (double)device_resident();
+    o.ranks = 8, o.of_host = 4;
+    double shared = (double)setup_away_limit(&o, &gpu);
+    /* others take memory at the same time */
+    assert_true(shared - taken > (alone - taken) / 8 && shared - taken < (alone - taken) / 2);
+    o.of_host = 0; /* all are on this one */
+    assert_true((double)setup_away_limit(&o, &gpu) < shared);
+    o.away_limit = 1 << 20;
+    assert_int_equal(setup_away_limit(&o, &gpu), 1 << 20);
+    gpu.begin = NULL; /* it is elsewhere */
+    o.away_limit = 0;
+    assert_int_equal(setup_away_limit(&o, &gpu), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(defaults_are_these),
+        cmocka_unit_test(ranks_divide_the_memory_of_their_host),
         cmocka_unit_test(other_defaults_are_nothing),
         cmocka_unit_test(parts_are_counted),
         cmocka_unit_test(each_evaluation_is_kept),
