@@ -89,6 +89,7 @@ typedef struct {
     int cache_keys, cache_values; /* of llama_cpp_cache_types */
     int64_t ubatch, gpu_layers;
     bool eager, serves;
+    megatron_settings megatron;
     emit_name emit;
 } estimate_options;
 
@@ -225,7 +226,7 @@ typedef struct {
     unsigned commands;
 } option;
 
-enum { OPTIONS_MOST = 184 + PASS_MAX };
+enum { OPTIONS_MOST = 208 + PASS_MAX };
 typedef struct {
     option rows[OPTIONS_MOST];
     uint32_t count;
@@ -233,7 +234,8 @@ typedef struct {
 } option_table;
 
 extern const option options_device[], options_elsewhere[], options_text[], options_ranks[],
-    options_snapshot[], options_page[]; /* parts of it; end with one without a name */
+    options_snapshot[], options_megatron[], options_page[]; /* parts of it; end with one without a name */
+extern const megatron_settings options_megatron_defaults;
 void options_table(option_table *t);
 options options_defaults(void);
 dtype options_products(const options *o); /* of --dtype; NONE: auto */

@@ -27,9 +27,9 @@ const option options_elsewhere[] = {
       .group = GROUP_ELSEWHERE,
       .commands = OUTSIDE,
       .offset = FIELD(estimate.framework),
-      .words = "hf, pytorch, snug, vllm, llama.cpp, litgpt, llm.c",
+      .words = "hf, pytorch, snug, vllm, llama.cpp, litgpt, llm.c, megatron",
       .help = "whose rules: Hugging Face's transformers, modules of torch.nn, snug's own plan, vLLM, "
-              "llama.cpp, Lightning's litgpt or llm.c" },
+              "llama.cpp, Lightning's litgpt, llm.c or Megatron-LM" },
     { .name = "gpu",
       .hint = "NAME|FILE.yaml",
       .kind = OPTION_TEXT,
@@ -72,7 +72,7 @@ const option options_elsewhere[] = {
       .kind = OPTION_BYTES,
       .group = GROUP_ELSEWHERE,
       .commands = COMMAND_ESTIMATE,
-      .needs = "framework=hf|pytorch|vllm|llama.cpp|litgpt|llm.c",
+      .needs = "framework=hf|pytorch|vllm|llama.cpp|litgpt|llm.c|megatron",
       .offset = FIELD(estimate.measured),
       .fallback = "nothing",
       .help = "what nvidia-smi showed for a run of yours with these settings: --overhead is what that has "
@@ -81,7 +81,7 @@ const option options_elsewhere[] = {
       .kind = OPTION_FLAG,
       .group = GROUP_ELSEWHERE,
       .commands = COMMAND_ESTIMATE,
-      .needs = "framework=hf|pytorch|vllm|llama.cpp|litgpt|llm.c",
+      .needs = "framework=hf|pytorch|vllm|llama.cpp|litgpt|llm.c|megatron",
       .offset = FIELD(estimate.strict),
       .help = "what only may fit, since the upper end of the interval does not, counts as not fitting: exit "
               "code 3, and no answer of --solve" },
@@ -393,7 +393,7 @@ const option options_elsewhere[] = {
       .kind = OPTION_INTEGER,
       .group = GROUP_ELSEWHERE,
       .commands = OUTSIDE,
-      .needs = "framework=hf|pytorch|snug|vllm|llama.cpp|litgpt",
+      .needs = "framework=hf|pytorch|snug|vllm|llama.cpp|litgpt|megatron",
       .offset = FIELD(estimate.gpus),
       .low = 1,
       .high = 1 << 20,

@@ -8,6 +8,7 @@ static const option_familiar names[] = {
     { "learning-rate", "lr", NULL, true },
     { "batch-size", "batch", NULL, true },
     { "train-batch-size", "batch", NULL, true },
+    { "micro-batch-size", "micro-batch", NULL, true },
     { "max-steps", "steps", NULL, true },
     { "num-train-epochs", "epochs", NULL, true },
     { "num-epochs", "epochs", NULL, true },
@@ -54,6 +55,10 @@ static const option_familiar names[] = {
     { "deepspeed", "shard zero3", NULL, false },
     { "num-gpus", "gpus", NULL, false },
     { "tensor-parallel-size", "gpus", NULL, false },
+    { "tp", "tensor-model-parallel-size", NULL, false },
+    { "pp", "pipeline-model-parallel-size", NULL, false },
+    { "cp", "context-parallel-size", NULL, false },
+    { "ep", "expert-model-parallel-size", NULL, false },
     { "optim", "optimizer", NULL, false },
     { "attn-implementation", "attn", NULL, false },
 };

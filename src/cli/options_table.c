@@ -75,7 +75,7 @@ static const option rows[] = {
       .kind = OPTION_INTEGER,
       .group = GROUP_MEMORY,
       .commands = SIZED,
-      .needs = "framework=hf|pytorch|snug|litgpt",
+      .needs = "framework=hf|pytorch|snug|litgpt|megatron",
       .offset = FIELD(run.accumulate),
       .word = "auto",
       .low = 1,
@@ -704,7 +704,7 @@ void options_table(option_table *t) {
         option_group before = i ? rows[i - 1].group : GROUP_MEMORY, now = rows[i].group;
         if (before == GROUP_MEMORY && now > GROUP_MEMORY) add_part(t, options_ranks);
         if (before < GROUP_TECHNIQUES && now > GROUP_TECHNIQUES) add_techniques(t);
-        if (before < GROUP_ELSEWHERE && now > GROUP_ELSEWHERE) add_part(t, options_elsewhere);
+        if (before < GROUP_ELSEWHERE && now > GROUP_ELSEWHERE) add_part(t, options_elsewhere), add_part(t, options_megatron);
         if (before < GROUP_TEXT && now > GROUP_TEXT) add_part(t, options_text);
         if (before < now && now == GROUP_OUTPUT)
             add_part(t, options_device), add_part(t, options_snapshot), add_part(t, options_page);
@@ -722,7 +722,6 @@ options options_defaults(void) {
                       .temperature = 0.8,
                       .serve = options_serve,
                       .snapshot.at = -1,
-                      .top_k = 0,
                       .top_p = 1,
                       .repetition_penalty = 1,
                       .profile_steps = 5,
@@ -739,7 +738,8 @@ options options_defaults(void) {
                                     .requests = 1,
                                     .mix = GGUF_MIX_Q4_K_M,
                                     .ubatch = 512,
-                                    .gpu_layers = 1 << 20 } };
+                                    .gpu_layers = 1 << 20,
+                                    .megatron = options_megatron_defaults } };
 }
 
 const char *options_group_name(option_group g) {

@@ -7,12 +7,14 @@
 #include "estimate/solve.h"
 
 const framework *framework_of(framework_name n) {
-    static const framework *const list[FRAMEWORKS] = {
-        [FRAMEWORK_HF] = &framework_hf,         [FRAMEWORK_PYTORCH] = &framework_pytorch,
-        [FRAMEWORK_VLLM] = &framework_vllm,     [FRAMEWORK_LLAMA_CPP] = &framework_llama_cpp,
+    static const framework *const list[FRAMEWORKS] = { [FRAMEWORK_HF] = &framework_hf,
+                                                       [FRAMEWORK_PYTORCH] = &framework_pytorch,
+                                                       [FRAMEWORK_VLLM] = &framework_vllm,
+                                                       [FRAMEWORK_LLAMA_CPP] = &framework_llama_cpp,
 
-        [FRAMEWORK_LITGPT] = &framework_litgpt, [FRAMEWORK_LLMC] = &framework_llmc
-    };
+                                                       [FRAMEWORK_LITGPT] = &framework_litgpt,
+                                                       [FRAMEWORK_LLMC] = &framework_llmc,
+                                                       [FRAMEWORK_MEGATRON] = &framework_megatron };
     return list[n];
 }
 

@@ -10,6 +10,7 @@
 #include "estimate/hardware.h"
 #include "estimate/interval.h"
 #include "estimate/llama_cpp/llama_cpp.h"
+#include "estimate/megatron/megatron.h"
 #include "estimate/recorded/recording.h"
 #include "estimate/torch/torch.h"
 #include "estimate/vllm/vllm.h"
@@ -23,6 +24,7 @@ typedef enum {
     FRAMEWORK_LLAMA_CPP,
     FRAMEWORK_LITGPT,
     FRAMEWORK_LLMC,
+    FRAMEWORK_MEGATRON,
     FRAMEWORKS
 } framework_name;
 
@@ -30,8 +32,9 @@ typedef enum {
 typedef struct {
     const model *model;
     const model_config *config;
-    const hardware *hardware;  /* its memory is 0 where no device is named */
-    const recording *recorded; /* the step, of framework_recorded; else NULL */
+    const hardware *hardware;    /* its memory is 0 where no device is named */
+    const recording *recorded;   /* the step, of framework_recorded; else NULL */
+    const megatron_shape *shape; /* of framework_megatron, of what config can't say; else NULL */
 } framework_subject;
 
 /* Each framework reads its own member. */
@@ -39,6 +42,7 @@ typedef union {
     torch_settings torch;
     vllm_settings vllm;
     llama_cpp_settings llama_cpp;
+    megatron_settings megatron;
 } framework_settings;
 
 /* ---- the estimate ---- */
@@ -124,7 +128,8 @@ typedef struct {
 } framework;
 
 extern const framework framework_hf, framework_pytorch, framework_vllm, framework_llama_cpp, framework_litgpt,
-    framework_llmc, framework_recorded;          /* of a recorded step, which nobody asks for by name */
+    framework_llmc, framework_megatron,
+    framework_recorded;                          /* of a recorded step, which nobody asks for by name */
 const framework *framework_of(framework_name n); /* NULL: snug */
 
 /* ---- advice ---- */

@@ -7,7 +7,8 @@ typedef struct {
     const options *o;
     const char *hub; /* the model's name on the hub, where it was named so; else NULL */
     model_config config;
-    recording recorded; /* a step; then config says nothing */
+    recording recorded;   /* a step; then config says nothing */
+    megatron_shape shape; /* of a model that Megatron-LM alone is asked of; likewise */
     model model;
     hardware hardware;
     framework_subject subject;
@@ -28,6 +29,7 @@ status estimate_settle(estimate_question *e, const options *o);
 void estimate_settle_torch(estimate_question *e);
 void estimate_settle_vllm(estimate_question *e);
 void estimate_settle_llama_cpp(estimate_question *e);
+void estimate_settle_megatron(estimate_question *e);
 status estimate_settle_recorded(estimate_question *e); /* STATUS_INVALID: what can't be asked of one */
 
 /* --batch counts a step's, or a device's where neither --micro-batch nor --accumulate cuts it. */

@@ -74,10 +74,22 @@ static status open_recording(estimate_question *e, const char *path) {
     return STATUS_OK;
 }
 
+/* A model that Megatron-LM trains and snug has no builder of: sizes alone. */
+static status open_shape(estimate_question *e, const char *path, bool *opened) {
+    if (e->o->estimate.framework != FRAMEWORK_MEGATRON) return STATUS_OK;
+    TRY(megatron_shape_read(path, &e->shape, opened));
+    if (!*opened) return STATUS_OK;
+    e->subject.shape = &e->shape;
+    e->model = (model){ .family = "deepseek", .context = e->shape.context };
+    snprintf(e->model.name, sizeof e->model.name, "%s", path);
+    return STATUS_OK;
+}
+
 static void (*const settle[FRAMEWORKS])(estimate_question *e) = {
-    [FRAMEWORK_HF] = estimate_settle_torch,     [FRAMEWORK_PYTORCH] = estimate_settle_torch,
-    [FRAMEWORK_VLLM] = estimate_settle_vllm,    [FRAMEWORK_LLAMA_CPP] = estimate_settle_llama_cpp,
-    [FRAMEWORK_LITGPT] = estimate_settle_torch, [FRAMEWORK_LLMC] = estimate_settle_torch
+    [FRAMEWORK_HF] = estimate_settle_torch,         [FRAMEWORK_PYTORCH] = estimate_settle_torch,
+    [FRAMEWORK_VLLM] = estimate_settle_vllm,        [FRAMEWORK_LLAMA_CPP] = estimate_settle_llama_cpp,
+    [FRAMEWORK_LITGPT] = estimate_settle_torch,     [FRAMEWORK_LLMC] = estimate_settle_torch,
+    [FRAMEWORK_MEGATRON] = estimate_settle_megatron
 };
 
 /* Keys and values of all texts, in f32: what is larger than files can be is not multiplied out. */
@@ -85,7 +97,7 @@ static status check_countable(estimate_question *e) {
     const int64_t *texts = e->framework->variable(&e->settings, FRAMEWORK_BATCH),
                   *context = e->framework->variable(&e->settings, FRAMEWORK_CONTEXT);
     heads h;
-    if (!texts || !context || !heads_of(&e->config, &h)) return STATUS_OK;
+    if (e->subject.shape || !texts || !context || !heads_of(&e->config, &h)) return STATUS_OK;
     double token = 8 * (double)h.layers * (double)h.kv_heads * (double)h.head_size;
     if (token * (double)*texts * (double)*context < 0x1p62) return STATUS_OK;
     return status_set(STATUS_INVALID,
@@ -119,6 +131,7 @@ status estimate_settle(estimate_question *e, const options *o) {
 
 status estimate_open(const options *o, const char *model_name, estimate_question *e) {
     const char *name = o->estimate.device;
+    bool shaped = false;
     *e = (estimate_question){ .o = o, .framework = framework_of(o->estimate.framework) };
     e->subject = (framework_subject){ .model = &e->model, .config = &e->config, .hardware = &e->hardware };
     if (name && strcmp(name, "cpu") != 0) TRY(hardware_find(name, &e->hardware));
@@ -126,7 +139,8 @@ status estimate_open(const options *o, const char *model_name, estimate_question
     if (recording_is(model_name))
         TRY(open_recording(e, model_name));
     else
-        TRY(open_model(e, model_name));
+        TRY(open_shape(e, model_name, &shaped));
+    if (!e->subject.recorded && !shaped) TRY(open_model(e, model_name));
     return e->framework ? estimate_settle(e, o) : STATUS_OK;
 }
 
