@@ -34,7 +34,7 @@ static status estimate_most(const megatron_shape *m, const megatron_settings *s,
 }
 
 /* Of what tensors take: how far versions of the libraries lie apart, and the allocator's pieces. */
-static const double live_low = 0.98, live_high = 1.02, pieces_likely = 1.03, pieces_high = 1.15;
+static const double live_low = 0.98, live_high = 1.02, pieces_likely = 1.05, pieces_high = 1.15;
 
 /* Buffers of NCCL's communicators, which the allocator does not know. */
 static const interval collectives = { UINT64_C(256) << 20, UINT64_C(1) << 30, UINT64_C(4) << 30 };
