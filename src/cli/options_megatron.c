@@ -4,7 +4,7 @@
 #define FIELD(member) offsetof(options, estimate.megatron.member)
 
 const megatron_settings options_megatron_defaults = {
-    .tensor = 1, .pipeline = 1, .contexts = 1, .experts = 1, .stage = -1, .divisible = 128
+    .tensor = 1, .pipeline = 1, .contexts = 1, .experts = 1, .instances = 1, .stage = -1, .divisible = 128
 };
 
 const option options_megatron[] = {
@@ -75,6 +75,16 @@ const option options_megatron[] = {
       .needs = "framework=megatron",
       .offset = FIELD(shares),
       .help = "moments and masters are shared among all that hold a weight" },
+    { .name = "num-distributed-optimizer-instances",
+      .hint = "N",
+      .kind = OPTION_INTEGER,
+      .group = GROUP_ELSEWHERE,
+      .commands = COMMAND_ESTIMATE,
+      .needs = "framework=megatron",
+      .offset = FIELD(instances),
+      .low = 1,
+      .high = 1 << 20,
+      .help = "groups that each share moments and masters among their own devices alone, as HSDP does" },
     { .name = "num-layers",
       .hint = "N|model",
       .kind = OPTION_INTEGER,

@@ -562,8 +562,37 @@ static void help_says_where_the_names_are(void **state) {
     assert_true(command_says("help estimate", 0, "published/ lists all models"));
 }
 
+/* What one device of many takes, by stage; sizes that can't be divided are said. */
+static void megatron_divides_what_it_is_told(void **state) {
+    (void)state;
+#define MEGATRON "estimate llama-3-70b --framework megatron --micro-batch 1 --context 4096 --gpus 8 "
+    assert_true(command_says(MEGATRON "--num-layers 12 --tensor-model-parallel-size 8 --sequence-parallel "
+                                      "--use-distributed-optimizer",
+                             0, "sequences divided, a share of the optimizer"));
+    assert_true(command_says(MEGATRON "--num-layers 12 --pipeline-model-parallel-size 4 --json", 0,
+                             "\"stage_3_bytes\""));
+    assert_true(command_says(MEGATRON "--tensor-model-parallel-size 8 --gpu h100-80", 3, "Does not fit"));
+    assert_true(command_says(MEGATRON "--pipeline-model-parallel-size 3", 2, "say a multiple of 3"));
+    assert_true(
+        command_says(MEGATRON "--num-layers 4 --pipeline-model-parallel-size 8", 2, "a stage has none"));
+    assert_true(command_says(MEGATRON "--dtype half", 2, "--dtype is for"));
+    assert_true(
+        command_says("estimate llama-3-8b --tensor-model-parallel-size 2", 2, "--framework megatron"));
+    assert_true(command_says("estimate bert-base --framework megatron --context 128", 2, "is no decoder"));
+    assert_true(command_says("estimate gemma-2-2b --framework megatron --context 128", 2, "don't know"));
+    assert_true(
+        command_says("estimate llama-3-8b --framework megatron --micro-batch 1048576 --context 16777216 "
+                     "--num-layers 1024",
+                     2, "can be counted"));
+    assert_true(
+        command_says("estimate " SNUG_ROOT "/bench/estimate/models/megatron-deepseek-v2.json --framework "
+                     "megatron --num-layers 4 --micro-batch 1 --gpus 8 --expert-model-parallel-size 8",
+                     0, "experts by 8"));
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(it_fits_or_it_does_not),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(megatron_divides_what_it_is_told),
+                                        cmocka_unit_test(it_fits_or_it_does_not),
                                         cmocka_unit_test(a_recorded_step_is_answered),
                                         cmocka_unit_test(a_recording_that_tells_less_is_answered),
                                         cmocka_unit_test(the_change_that_is_named_suffices),

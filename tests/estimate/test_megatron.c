@@ -33,6 +33,7 @@ static const megatron_settings plain = { .tensor = 1,
                                          .pipeline = 1,
                                          .contexts = 1,
                                          .experts = 1,
+                                         .instances = 1,
                                          .gpus = 1,
                                          .stage = -1,
                                          .batch = 2,
@@ -166,6 +167,8 @@ static void weights_follow_from_shapes(void **state) {
     assert_true(answer(&gpt, s).at.optimizer == 12 * all);
     s.shares = true;
     assert_true(answer(&gpt, s).at.optimizer == 3 * all);
+    s.instances = 2; /* two groups of two */
+    assert_true(answer(&gpt, s).at.optimizer == 6 * all);
 }
 
 /* Experts have fewer copies than the rest: each device's share of their states is larger. */
@@ -200,6 +203,8 @@ static void what_cannot_be_divided_is_said(void **state) {
         { { .recompute = MEGATRON_SELECTIVE, .again_names = "mlp,heads" }, "'heads' is none of" },
         { { .recompute = MEGATRON_SELECTIVE, .again_names = "moe" }, "has no experts" },
         { { .again_layers = 2 }, "granularity full" },
+        { { .instances = 2, .gpus = 2 }, "is of --use-distributed-optimizer" },
+        { { .instances = 2, .gpus = 3, .shares = true }, "can't be divided by that" },
         { { .pads = true }, "capacity-factor" },
         { { .contexts = 3, .gpus = 3 }, "context-parallel-size 3" },
         { { .contexts = 16, .gpus = 16, .context_kind = MEGATRON_ALL_TO_ALL }, "a device's heads" },
@@ -207,7 +212,8 @@ static void what_cannot_be_divided_is_said(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         megatron_settings s = cases[i].s;
         megatron_shape m = gpt;
-        int64_t *const ones[] = { &s.tensor, &s.pipeline, &s.contexts, &s.experts, &s.gpus, &s.batch };
+        int64_t *const ones[] = { &s.tensor, &s.pipeline, &s.contexts, &s.experts,
+                                  &s.gpus,   &s.batch,    &s.instances };
         for (size_t k = 0; k < sizeof ones / sizeof *ones; k++)
             if (!*ones[k]) *ones[k] = 1;
         s.context = 1024, s.divisible = 128;

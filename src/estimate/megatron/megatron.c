@@ -133,9 +133,11 @@ static int64_t micro_batches_of(const megatron_settings *s) {
 static void place_weights(const megatron_settings *s, const megatron_weights *w, bool gathers,
                           double whole_input, bool experts, megatron_stage *out) {
     double all = w->shared + w->experts;
-    double owners = s->shares ? (double)(s->gpus / (s->tensor * s->pipeline)) : 1;
+    double owners = s->shares ? (double)(s->gpus / (s->tensor * s->pipeline * s->instances)) : 1;
     double expert_owners =
-        s->shares && experts ? (double)(s->gpus / (s->expert_tensor * s->experts * s->pipeline)) : 1;
+        s->shares && experts
+            ? (double)(s->gpus / (s->expert_tensor * s->experts * s->pipeline * s->instances))
+            : 1;
     out->parameters = (uint64_t)all;
     out->weights = (uint64_t)(WEIGHT * all);
     out->gradients = (uint64_t)(GRADIENT * all);

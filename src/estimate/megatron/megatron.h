@@ -40,6 +40,7 @@ typedef struct {
     int64_t gpus;                                /* all devices */
     int64_t virtual_layers;                      /* of a virtual stage; 0: no interleaving */
     int64_t first_layers, last_layers;           /* of these stages; 0: as the others */
+    int64_t instances;                           /* of the optimizer: groups that each share it alone */
     int64_t stage;                               /* which is asked for; -1: the fullest */
     int64_t layers;                              /* in place of the model's; 0: as many as that has */
     int64_t batch, context;                      /* samples of a micro-batch; tokens of a sample */

@@ -50,6 +50,15 @@ static status check_devices(const megatron_shape *m, const megatron_settings *s)
         return status_set(STATUS_INVALID,
                           "--gpus %lld: experts are divided among %lld devices; say a multiple of that",
                           (long long)s->gpus, (long long)mixed);
+    if (s->instances > 1 && !s->shares)
+        return status_set(STATUS_INVALID,
+                          "--num-distributed-optimizer-instances is of --use-distributed-optimizer");
+    if (s->gpus / (s->tensor * s->pipeline) % s->instances || (m->experts && s->gpus / mixed % s->instances))
+        return status_set(
+            STATUS_INVALID,
+            "--num-distributed-optimizer-instances %lld: the devices that share a weight's state can't "
+            "be divided by that",
+            (long long)s->instances);
     if (!m->experts && s->experts > 1)
         return status_set(STATUS_INVALID, "--expert-model-parallel-size %lld: the model has no experts",
                           (long long)s->experts);
@@ -158,7 +167,6 @@ static status read_modules(const megatron_shape *m, megatron_settings *s) {
 status megatron_settle(megatron_settings *s, megatron_shape *m, const char *name) {
     if (s->layers) m->layers = s->layers;
     if (!s->expert_tensor) s->expert_tensor = s->tensor;
-    if (!m->experts && s->tensor > 0) s->expert_tensor = s->tensor;
     s->sequence = s->sequence && s->tensor > 1;
     if (m->layers > DECODER_MOST_LAYERS || s->pipeline > MEGATRON_MOST_STAGES)
         return status_set(STATUS_INVALID, "%s has at most %d layers here, and a pipeline %d stages", name,
