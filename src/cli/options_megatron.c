@@ -66,7 +66,7 @@ const option options_megatron[] = {
       .commands = COMMAND_ESTIMATE,
       .needs = "framework=megatron",
       .offset = FIELD(sequence),
-      .help = "what lies between products is divided by its tokens, among the devices of --tensor- "
+      .help = "what lies between products is divided by its tokens, among the devices of --tensor-"
               "model-parallel-size" },
     { .name = "use-distributed-optimizer",
       .kind = OPTION_FLAG,

@@ -134,7 +134,6 @@ static const option rows[] = {
       .offset = FIELD(run.dropout),
       .word = "model",
       .meaning = -1,
-      .low = 0,
       .high = 0.999,
       .help = "probability of dropout everywhere in the model" },
 
@@ -704,7 +703,8 @@ void options_table(option_table *t) {
         option_group before = i ? rows[i - 1].group : GROUP_MEMORY, now = rows[i].group;
         if (before == GROUP_MEMORY && now > GROUP_MEMORY) add_part(t, options_ranks);
         if (before < GROUP_TECHNIQUES && now > GROUP_TECHNIQUES) add_techniques(t);
-        if (before < GROUP_ELSEWHERE && now > GROUP_ELSEWHERE) add_part(t, options_elsewhere), add_part(t, options_megatron);
+        if (before < GROUP_ELSEWHERE && now > GROUP_ELSEWHERE)
+            add_part(t, options_elsewhere), add_part(t, options_megatron);
         if (before < GROUP_TEXT && now > GROUP_TEXT) add_part(t, options_text);
         if (before < now && now == GROUP_OUTPUT)
             add_part(t, options_device), add_part(t, options_snapshot), add_part(t, options_page);
