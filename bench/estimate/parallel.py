@@ -91,7 +91,8 @@ HEAD = """# Parallelism beside published peaks
 
 SimuMax (Moore Threads) publishes what Megatron-LM took on eight B200 with Transformer Engine 2.11: for each rank the
 most that tensors took (`max_memory_allocated`) and that the allocator reserved. There are 43 runs: Llama 3 70B and 405B
-cut to 12 and 4 layers, DeepSeek V2 and V3 cut to 4, each with 4, 8 and 32 micro-batches, and 7 long contexts. The number
+cut to 12 and 4 layers, DeepSeek V2 and V3 cut to 4, each with 4, 8 and 32 micro-batches, and 7 long
+contexts. The number
 of micro-batches changes no peak, in the measurements as in the rules, so they are 19 different settings. SimuMax's own
 model of memory says it is 0.1 to 1.4 % low on them.
 
