@@ -51,7 +51,8 @@ static status read_activation(json_value root, decoder_config *c) {
         decoder_activation value;
     } known[] = { { "silu", DECODER_SILU },           { "swish", DECODER_SILU },
                   { "gelu", DECODER_GELU },           { "gelu_new", DECODER_GELU_TANH },
-                  { "gelu_fast", DECODER_GELU_TANH }, { "gelu_pytorch_tanh", DECODER_GELU_TANH } };
+                  { "gelu_fast", DECODER_GELU_TANH }, { "gelu_pytorch_tanh", DECODER_GELU_TANH },
+                  { "relu2", DECODER_RELU2 } };
     const char *key = json_has(root, "hidden_activation") ? "hidden_activation"
                                                           : or_else(c->kind->keys.activation, "hidden_act"),
                *name = NULL;
@@ -62,11 +63,13 @@ static status read_activation(json_value root, decoder_config *c) {
     if (!name) return STATUS_OK;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         c->activation = by_tanh && known[i].value == DECODER_GELU ? DECODER_GELU_TANH : known[i].value;
-        if (strcmp(name, known[i].name) == 0) return STATUS_OK;
+        bool gated = c->kind->gate && known[i].value == DECODER_RELU2; /* op_gated has none such */
+        if (strcmp(name, known[i].name) == 0 && !gated) return STATUS_OK;
     }
     json_value v;
     TRY(json_get(root, key, &v));
-    return json_wrong(v, "is '%.40s'; supported are silu, gelu, gelu_new and gelu_pytorch_tanh", name);
+    return json_wrong(v, "is '%.40s'; supported are silu, gelu, gelu_new and gelu_pytorch_tanh%s", name,
+                      c->kind->gate ? "" : ", and relu2");
 }
 
 /* ---- rotary positions ---- */
@@ -130,6 +133,15 @@ static status settle_long(json_value root, decoder_config *c) {
     return STATUS_OK;
 }
 
+/* What Hunyuan calls dynamic is another theta, whatever the length: theta alpha^(D / (D - 2)). */
+static status read_alpha(json_value rope, decoder_config *c) {
+    double alpha = 1, size = (double)c->head_size;
+    TRY(json_get_number(rope, "alpha", 1, 1e6, &alpha));
+    if (size > 2) c->rotary.theta *= pow(alpha, size / (size - 2));
+    c->rotary.factor = 0; /* it has none */
+    return STATUS_OK;
+}
+
 static status read_stretch(json_value rope, decoder_config *c) {
     const char *kind = "default";
     rotary_angles_attributes *r = &c->rotary;
@@ -143,6 +155,8 @@ static status read_stretch(json_value rope, decoder_config *c) {
     }
     if (strcmp(kind, "yarn") == 0) return read_yarn(rope, c);
     if (strcmp(kind, "longrope") == 0 || strcmp(kind, "su") == 0) return read_long(rope, c);
+    bool alpha = is(c, "hunyuan_v1_dense") && json_has(rope, "alpha");
+    if (strcmp(kind, "dynamic") == 0 && alpha) return read_alpha(rope, c);
     if (strcmp(kind, "llama3") != 0) {
         c->untrained =
             "its rope_scaling is none of linear, llama3, yarn and longrope, which are what its builder knows";
@@ -197,6 +211,7 @@ static status read_rotary(json_value root, decoder_config *c) {
         TRY(json_has(v, "full_attention") ? read_both_ropes(v, c, &share) : read_rope(v, c, &share));
     }
     if (c->rotary.stretch == ROTARY_LONG) TRY(settle_long(root, c));
+    if (c->kind->near_plain && c->near_theta <= 0) c->near_theta = c->rotary.theta;
     double turned = floor(share * (double)c->head_size + 1e-9);
     c->rotary.turned = turned > ROTARY_MOST_TURNED ? ROTARY_MOST_TURNED + 2 : (int32_t)turned;
     return STATUS_OK;
@@ -262,6 +277,14 @@ static status read_window(json_value root, decoder_config *c) {
     return STATUS_OK;
 }
 
+/* Of kinds whose layers without a window turn nothing. */
+static void settle_still(decoder_config *c) {
+    const decoder_kind *k = c->kind;
+    if (!k->turns_near || (!c->window && k->turns_windowless)) return;
+    for (int64_t i = 0; i < c->layers && i < DECODER_MOST_LAYERS; i++)
+        if (decoder_sees_far(c, i)) c->still[i / 64] |= UINT64_C(1) << (i % 64);
+}
+
 /* ---- the rest ---- */
 
 static status read_biases(json_value root, decoder_config *c) {
@@ -275,7 +298,8 @@ static status read_biases(json_value root, decoder_config *c) {
         TRY(json_optional_bool(root, k->keys.biases, &c->bias_o));
         return json_optional_bool(root, k->keys.biases, &c->bias_feed);
     }
-    TRY(json_optional_bool(root, "attention_bias", &c->bias_qkv));
+    TRY(json_optional_bool(root, or_else(k->keys.bias_qkv, "attention_bias"), &c->bias_qkv));
+    if (k->keys.bias_o) TRY(json_optional_bool(root, k->keys.bias_o, &c->bias_o));
     if (!k->bare_o) TRY(json_optional_bool(root, "attention_bias", &c->bias_o));
     return json_optional_bool(root, "mlp_bias", &c->bias_feed);
 }
@@ -286,12 +310,13 @@ static const char *epsilon_key(const decoder_kind *k) {
 
 static status read_norms(json_value root, decoder_config *c) {
     const char *key = epsilon_key(c->kind);
-    bool qk = false;
+    bool qk = false, each = false;
     c->epsilon = c->kind->epsilon > 0 ? c->kind->epsilon : 1e-6;
     TRY(json_optional_number(root, key, 0, 1, &c->epsilon));
     TRY(json_optional_bool(root, "qk_layernorm", &qk));
+    TRY(json_optional_bool(root, "use_qk_norm", &each)); /* Cohere's word */
     c->head_norms = qk && c->kind->norms_asked;
-    if (qk && !c->head_norms) c->untrained = "its builder has no norms on queries and keys";
+    if (each || (qk && !c->head_norms)) c->untrained = "its builder has no norms on queries and keys";
     return STATUS_OK;
 }
 
@@ -304,12 +329,13 @@ static const char *embedding_key(const decoder_config *c) {
 }
 
 static status read_dropouts(json_value root, decoder_config *c) {
+    c->dropout_attention = c->dropout_residual = c->kind->dropout;
     TRY(model_config_dropout(root, "attention_dropout", &c->dropout_attention));
     TRY(model_config_dropout(root, residual_key(c), &c->dropout_residual));
     TRY(model_config_dropout(root, embedding_key(c), &c->dropout_embedding));
     if (!json_has(root, "hidden_dropout")) return STATUS_OK;
     TRY(model_config_dropout(root, "hidden_dropout", &c->dropout_residual));
-    c->dropout_embedding = c->dropout_residual;
+    if (!c->kind->drops_feed) c->dropout_embedding = c->dropout_residual;
     return STATUS_OK;
 }
 
@@ -327,8 +353,11 @@ static status read_bound(json_value root, decoder_config *c) {
     return json_optional_number(root, "clip_qkv", 1e-6, 1e9, &c->bound_qkv);
 }
 
-/* Granite's. What is 1 is left out, as no product is. */
+/* Granite's, and Cohere's. What is 1 is left out, as no product is. */
 static status read_factors_of(json_value root, decoder_config *c) {
+    const char *logits = c->kind->keys.logits;
+    c->logits_factor = c->kind->logits_factor;
+    if (logits) TRY(json_optional_number(root, logits, 1e-6, 1e6, &c->logits_factor));
     double scaling = 1, *const factors[] = { &c->embedding_factor, &c->residual_factor };
     static const char *const keys[] = { "embedding_multiplier", "residual_multiplier" };
     if (!c->kind->multiplied) return STATUS_OK;
@@ -396,6 +425,15 @@ static void put_falcon(json_writer *w, const decoder_config *c) {
         json_put_integer(w, "num_ln_in_parallel_attn", c->kind->order == DECODER_PARALLEL_TWO_NORMS ? 2 : 1);
 }
 
+static status read_order(json_value root, decoder_config *c) {
+    const decoder_kind *k = c->kind;
+    bool usual = k->order != DECODER_SERIAL, parallel = usual;
+    if (!k->order_asked) return STATUS_OK;
+    TRY(json_optional_bool(root, "use_parallel_residual", &parallel));
+    if (parallel != usual) c->order = k->other_order;
+    return STATUS_OK;
+}
+
 status config_decoder_read(json_value root, decoder_config *c) {
     bool falcon = is(c, "falcon");
     if (falcon) TRY(settle_falcon(root, c));
@@ -408,6 +446,7 @@ status config_decoder_read(json_value root, decoder_config *c) {
     TRY(read_rotary(root, c));
     TRY(read_still(root, c));
     TRY(read_window(root, c));
+    settle_still(c);
     TRY(read_biases(root, c));
     TRY(read_norms(root, c));
     TRY(read_dropouts(root, c));
@@ -415,9 +454,7 @@ status config_decoder_read(json_value root, decoder_config *c) {
     TRY(read_factors_of(root, c));
     TRY(read_bound(root, c));
     if (falcon) TRY(finish_falcon(root, c));
-    bool parallel = true;
-    TRY(json_optional_bool(root, "use_parallel_residual", &parallel));
-    if (!parallel && is(c, "gpt_neox")) c->order = DECODER_SERIAL;
+    TRY(read_order(root, c));
     TRY(json_optional_number(root, "initializer_range", 0, 10, &c->deviation));
     return json_optional_bool(root, "tie_word_embeddings", &c->tied);
 }
@@ -481,7 +518,11 @@ static const char *const keys[] = { "num_hidden_layers",
                                     "new_decoder_architecture",
                                     "parallel_attn",
                                     "alibi",
-                                    "num_ln_in_parallel_attn" };
+                                    "num_ln_in_parallel_attn",
+                                    "attention_out_bias",
+                                    "logit_scale",
+                                    "use_qk_norm",
+                                    "use_qkv_bias" };
 
 bool config_decoder_knows(const char *key) {
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
@@ -492,7 +533,7 @@ bool config_decoder_knows(const char *key) {
 /* ---- writing ---- */
 
 static const char *activation_name(const decoder_config *c) {
-    static const char *const names[] = { "silu", "gelu", "gelu_new" };
+    static const char *const names[] = { "silu", "gelu", "gelu_new", "relu2" };
     return c->gelu_whole && c->activation == DECODER_GELU_TANH ? "gelu_pytorch_tanh" : names[c->activation];
 }
 
@@ -586,6 +627,7 @@ static void put_still(json_writer *w, const decoder_config *c) {
 }
 
 static void put_factors_of(json_writer *w, const decoder_config *c) {
+    if (c->kind->keys.logits) json_put_number(w, c->kind->keys.logits, c->logits_factor);
     if (!c->kind->multiplied) return;
     json_put_number(w, "embedding_multiplier", c->embedding_factor);
     json_put_number(w, "residual_multiplier", c->residual_factor);
@@ -599,7 +641,8 @@ static void put_biases(json_writer *w, const decoder_config *c) {
         json_put_bool(w, c->kind->keys.biases, c->bias_qkv);
         return;
     }
-    json_put_bool(w, "attention_bias", c->bias_qkv);
+    json_put_bool(w, or_else(c->kind->keys.bias_qkv, "attention_bias"), c->bias_qkv);
+    if (c->kind->keys.bias_o) json_put_bool(w, c->kind->keys.bias_o, c->bias_o);
     json_put_bool(w, "mlp_bias", c->bias_feed);
 }
 
@@ -638,8 +681,8 @@ void config_decoder_put(json_writer *w, const decoder_config *c) {
     if (is(c, "falcon")) put_falcon(w, c);
     json_put_real(w, epsilon_key(k), c->epsilon);
     json_put_real(w, "attention_dropout", c->dropout_attention);
+    if (k->order_asked) json_put_bool(w, "use_parallel_residual", c->order != DECODER_SERIAL);
     if (is(c, "gpt_neox")) {
-        json_put_bool(w, "use_parallel_residual", c->order != DECODER_SERIAL);
         json_put_real(w, "hidden_dropout", c->dropout_residual);
     } else {
         json_put_real(w, residual_key(c), c->dropout_residual);

@@ -33,6 +33,7 @@ static bool says_nothing(const char *key) {
                                         "bos_token_id",
                                         "chunk_size_feed_forward",
                                         "dtype",
+                                        "eod_token_id",
                                         "eos_token_id",
                                         "id2label",
                                         "is_decoder",

@@ -19,6 +19,8 @@
 #include "ops/gelu/gelu.h"
 #include "ops/layernorm/layernorm.h"
 #include "ops/matmul/matmul.h"
+#include "ops/multiply/multiply.h"
+#include "ops/relu/relu.h"
 #include "ops/reshape/reshape.h"
 #include "ops/rmsnorm/rmsnorm.h"
 #include "ops/scale/scale.h"
@@ -127,9 +129,10 @@ static tensor_id norm(builder *b, int64_t layer, const char *module, tensor_id x
     const decoder_kind *k = b->c->kind;
     shape width = SHAPE(shape_last(graph_shape(b->g, x)));
     tensor_id gamma = parameter(b, layer, module, "weight", width);
-    if (k->layer_norm)
-        return layernorm_apply(b->g, x, gamma, parameter(b, layer, module, "bias", width),
-                               (float)b->c->epsilon);
+    if (k->layer_norm) {
+        tensor_id beta = k->bare_norms ? 0 : parameter(b, layer, module, "bias", width);
+        return layernorm_apply(b->g, x, gamma, beta, (float)b->c->epsilon);
+    }
     return rmsnorm_apply(
         b->g, x, gamma,
         &(rmsnorm_attributes){ .eps = (float)b->c->epsilon, .plus = k->around_one ? 1.0f : 0.0f });
@@ -169,6 +172,14 @@ static tensor_id turn(builder *b, int64_t layer, tensor_id x, int64_t heads) {
                                               .neighbours = b->c->kind->neighbours });
 }
 
+/* Queries or keys as attention reads them. */
+static tensor_id placed(builder *b, int64_t layer, const char *module, tensor_id x, int64_t heads) {
+    bool turned_first = b->c->kind->turned_first;
+    if (!turned_first) x = norm_heads(b, layer, module, x);
+    x = turn(b, layer, bounded(b, x), heads);
+    return turned_first ? norm_heads(b, layer, module, x) : x;
+}
+
 static tensor_id part(builder *b, tensor_id x, columns_attributes of) { return columns_apply(b->g, x, &of); }
 
 /* q, k and v as three values. */
@@ -203,8 +214,8 @@ static projected project(builder *b, int64_t layer, tensor_id x) {
         }
         p = unpack(b, p.q);
     }
-    p.q = turn(b, layer, bounded(b, norm_heads(b, layer, k->q_norm, p.q)), c->heads);
-    p.k = turn(b, layer, bounded(b, norm_heads(b, layer, k->k_norm, p.k)), c->kv_heads);
+    p.q = placed(b, layer, k->q_norm, p.q, c->heads);
+    p.k = placed(b, layer, k->k_norm, p.k, c->kv_heads);
     p.v = bounded(b, p.v);
     return p;
 }
@@ -243,6 +254,10 @@ static tensor_id attend(builder *b, int64_t layer, tensor_id x) {
 /* ---- the rest of a block ---- */
 
 static tensor_id activate(builder *b, tensor_id x) {
+    if (b->c->activation == DECODER_RELU2) {
+        x = relu_apply(b->g, x);
+        return multiply_apply(b->g, x, x);
+    }
     if (b->c->activation == DECODER_SILU) return silu_apply(b->g, x);
     return gelu_apply(b->g, x, b->c->activation == DECODER_GELU_TANH);
 }
@@ -283,9 +298,9 @@ static tensor_id times(builder *b, tensor_id x, double factor) {
     return factor > 0 ? scale_apply(b->g, x, 0, (float)factor) : x;
 }
 
-static tensor_id half_block(builder *b, int64_t layer, tensor_id x, const char *after) {
+static tensor_id half_block(builder *b, int64_t layer, tensor_id x, const char *after, double dropout) {
     if (after) x = norm(b, layer, after, x);
-    return times(b, drop(b, x, b->c->dropout_residual), b->c->residual_factor);
+    return times(b, drop(b, x, dropout), b->c->residual_factor);
 }
 
 static tensor_id norm_before(builder *b, int64_t layer, const char *module, tensor_id x) {
@@ -296,14 +311,16 @@ static tensor_id block(builder *b, int64_t layer, tensor_id x) {
     const decoder_kind *k = b->c->kind;
     b->g->site = (int32_t)layer;
     tensor_id normed = norm_before(b, layer, k->attention_norm, x);
-    tensor_id attended = half_block(b, layer, attend(b, layer, normed), k->after_attention);
+    double dropout = b->c->dropout_residual;
+    tensor_id attended =
+        half_block(b, layer, attend(b, layer, normed), k->after_attention, k->drops_feed ? 0 : dropout);
     if (b->c->order == DECODER_SERIAL) {
         x = add_apply(b->g, x, attended);
         tensor_id fed = feed_forward(b, layer, norm_before(b, layer, k->feed_norm, x));
-        return add_apply(b->g, x, half_block(b, layer, fed, k->after_feed));
+        return add_apply(b->g, x, half_block(b, layer, fed, k->after_feed, dropout));
     }
     if (b->c->order == DECODER_PARALLEL_TWO_NORMS) normed = norm(b, layer, k->feed_norm, x);
-    tensor_id fed = half_block(b, layer, feed_forward(b, layer, normed), k->after_feed);
+    tensor_id fed = half_block(b, layer, feed_forward(b, layer, normed), k->after_feed, dropout);
     return add_apply(b->g, add_apply(b->g, x, attended), fed);
 }
 

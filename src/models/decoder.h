@@ -1,5 +1,5 @@
-/* Decoders with rotary positions: one builder for Llama, Mistral, Qwen, Phi, Gemma, GPT-NeoX, OLMo 2,
- * Granite, SmolLM3, GLM, StarCoder2, Falcon and their kin.
+/* Decoders with rotary positions: one builder for Llama, Mistral, Qwen, Phi, Gemma, GPT-NeoX, OLMo 2 and 3,
+ * Granite, SmolLM3, GLM, StarCoder2, Falcon, Cohere, StableLM, EXAONE 4, ERNIE 4.5 and their kin.
  *
  * What tells them apart is data. A *kind* is what a model_type of Hugging Face fixes: the names of its
  * weights and the order of its blocks. The *configuration* is what a config.json may choose.
@@ -13,7 +13,8 @@
  * Papers: Touvron et al., arXiv:2307.09288 (Llama); Jiang et al., arXiv:2310.06825 (Mistral); Black et al.,
  * arXiv:2204.06745 (GPT-NeoX); Gemma team, arXiv:2403.08295; Yang et al., arXiv:2505.09388 (Qwen3);
  * OLMo team, arXiv:2501.00656 (OLMo 2); Lozhkov et al., arXiv:2402.19173 (StarCoder2); Almazrouei et al.,
- * arXiv:2311.16867 (Falcon); GLM team, arXiv:2406.12793. */
+ * arXiv:2311.16867 (Falcon); GLM team, arXiv:2406.12793; LG AI Research, arXiv:2507.11407 (EXAONE 4);
+ * Bellagente et al., arXiv:2402.17834 (StableLM 2); squared relu: So et al., arXiv:2109.08668. */
 #pragma once
 
 #include "models/decoder_experts.h"
@@ -29,12 +30,14 @@ typedef enum {
 
 typedef enum { DECODER_SERIAL, DECODER_PARALLEL, DECODER_PARALLEL_TWO_NORMS } decoder_order;
 typedef enum { DECODER_NO_WINDOWS, DECODER_WINDOWS, DECODER_WINDOWS_ASKED } decoder_windows;
-typedef enum { DECODER_SILU, DECODER_GELU, DECODER_GELU_TANH } decoder_activation;
+typedef enum { DECODER_SILU, DECODER_GELU, DECODER_GELU_TANH, DECODER_RELU2 } decoder_activation;
 
 /* What config.json calls a value of the kind; NULL: as Llama's does. */
 typedef struct {
     const char *kv_heads, *inner, *activation, *epsilon, *dropout_embedding, *dropout_residual;
     const char *biases; /* chooses those of all products of blocks at once */
+    const char *bias_qkv, *bias_o;
+    const char *logits; /* a factor of them; NULL: none is read */
 } decoder_keys;
 
 /* Names without ".weight". NULL: the kind has none such. Those of a block follow "LAYERS.n.". */
@@ -51,17 +54,25 @@ typedef struct {
     decoder_order order;
     bool gate_up_packed, whole_norms;
     bool layer_norm;       /* else root mean square */
+    bool bare_norms;       /* layer norms have scales and no biases */
+    bool turned_first;     /* norms of queries and keys see them turned */
     bool around_one;       /* scales of norms are stored as their distance from 1 */
     bool scaled_embedding; /* by sqrt(channels) */
     bool fixed_biases;     /* config.json does not choose them */
     bool bare_o;           /* attention_bias does not speak of o */
     bool neighbours;       /* pairs that turn stand side by side (op_rotary) */
     bool turns_asked;      /* no_rope_layers says which layers turn nothing */
+    bool turns_near;       /* layers without a window turn nothing ... */
+    bool turns_windowless; /* ... unless no layer has one */
+    bool near_plain;       /* layers with a window turn by theta, however those without are stretched */
+    bool order_asked;      /* use_parallel_residual may choose other_order */
+    bool drops_feed;       /* hidden_dropout is of the feed-forward half alone */
     bool multiplied;       /* embedding_multiplier and its like are read */
     bool unjudged;         /* transformers has no class of it that judges whole samples */
     decoder_keys keys;
     model_spelling spelling; /* gelu_whole: where config.json is silent */
     decoder_windows windows;
+    decoder_order other_order;
     const decoder_experts_kind *experts; /* NULL: none */
 
     /* What transformers takes where config.json is silent; 0 as noted. */
@@ -73,6 +84,7 @@ typedef struct {
     double theta, near_theta, share; /* 0: 10,000; theta; all of a head is turned */
     double epsilon, query_scalar;    /* 0: 1e-6; head_size */
     double cap_scores, cap_logits;   /* 0: none; read where there is a query_scalar */
+    double logits_factor, dropout;   /* dropout: everywhere but behind embeddings */
     int64_t context, inner_times;    /* 0: config.json must say it; inner_times: of channels */
     int64_t turns_every;             /* where turns_asked: every so many layers one turns nothing */
     bool tied;

@@ -88,7 +88,7 @@ int64_t families_padding(const model_config *c);
 void families_model(const model_config *c, const char *name, model *m);
 
 /* What model_types can be read: "gpt2, llama, mistral, ...". */
-enum { FAMILIES_NAMES_BYTES = 512 };
+enum { FAMILIES_NAMES_BYTES = 1024 };
 const char *families_types(char names[FAMILIES_NAMES_BYTES]);
 
 /* ---- models that see images ---- */

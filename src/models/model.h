@@ -62,11 +62,13 @@ typedef struct {
 /* How transformers writes what mathematics leaves open. Nothing here computes otherwise for it; estimates of
  * its steps count it. */
 typedef struct {
-    bool gelu_whole;     /* the tanh form of GELU is one call; else it is written out, as "gelu_new" is */
-    bool wide_scales;    /* norms multiply by their scales before they go back to 16 bits */
-    bool narrow_softmax; /* of scores that are written out: in the type of the values */
-    bool repeats_keys;   /* keys and values that heads share are repeated before any kind of attention */
-    bool copies_values;  /* out of what packs them, and what attention makes */
+    bool gelu_whole;        /* the tanh form of GELU is one call; else it is written out, as "gelu_new" is */
+    bool wide_scales;       /* norms multiply by their scales before they go back to 16 bits */
+    bool narrow_softmax;    /* of scores that are written out: in the type of the values */
+    bool repeats_keys;      /* keys and values that heads share are repeated before any kind of attention */
+    bool copies_values;     /* out of what packs them, and what attention makes */
+    bool wide_turns;        /* queries and keys turn in f32, whatever type they have */
+    bool norms_written_out; /* layer norms, call by call, in f32 */
 } model_spelling;
 
 typedef struct model model;

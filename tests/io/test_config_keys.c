@@ -22,8 +22,7 @@
 
 enum { BYTES = 1 << 15 };
 
-/* KEY, or FILE:KEY where other families read it. Outputs of a library, weights before the first step, what is
- * used by other tasks or derived from others; what a note says of models that plan only, and of attention. */
+/* KEY, or FILE:KEY where other families read it: what says nothing here of the models that are computed. */
 static const char *const unread[] = {
     "_name_or_path",
     "_sliding_window_pattern",
@@ -230,6 +229,7 @@ static const char *range_of(const char *key, bool whole) {
     static const struct {
         const char *key, *range;
     } others[] = {
+        { "alpha", "a number from 1 to 1e+06 " },
         { "attention_factor", "a number from 1e-06 to 1e+06 " },
         { "attention_multiplier", "a number from 1e-06 to 1e+06 " },
         { "attn_logit_softcapping", "a number from 0.001 to 1e+09 " },
@@ -245,6 +245,7 @@ static const char *range_of(const char *key, bool whole) {
         { "high_freq_factor", " to 1e+07 " },
         { "initializer_factor", "a number from 0 to 1000 " },
         { "initializer_range", "a number from 0 to 10 " },
+        { "logit_scale", "a number from 1e-06 to 1e+06 " },
         { "logits_scaling", "a number from 1e-06 to 1e+06 " },
         { "low_freq_factor", "a number from 1e-06 to 1e+06 " },
         { "layer_scale_init_value", "a number from 0 to 1e+06 " },
@@ -565,9 +566,8 @@ static void every_layer_has_a_bit(void **state) {
     char json[1024];
     model_config c;
 #define SIZES                                                                                                \
-    "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"hidden_size\": 64, \"intermediate_size\": "   \
-    "96, "                                                                                                   \
-    "\"max_position_embeddings\": 64, \"vocab_size\": 61"
+    "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"hidden_size\": 64, "                            \
+    "\"intermediate_size\": 96, \"max_position_embeddings\": 64, \"vocab_size\": 61"
     for (int dense = 0; dense <= LAYERS; dense++) {
         snprintf(json, sizeof json,
                  "{\"model_type\": \"qwen2_moe\", \"num_hidden_layers\": %d, " SIZES

@@ -16,11 +16,42 @@
 #include "io/scratch.h"
 #include "run/transformers.h"
 
-static const char *const families[] = {
-    "llama",  "mistral",    "qwen2",       "qwen3",         "phi",        "phi_normed", "phi3",    "gemma",
-    "gemma2", "qwen3_yarn", "olmo2",       "gemma3_text",   "gpt_neox",   "granite",    "smollm3", "glm",
-    "glm4",   "falcon",     "falcon_wide", "falcon_narrow", "starcoder2", NULL
-};
+static const char *const families[] = { "llama",
+                                        "mistral",
+                                        "qwen2",
+                                        "qwen3",
+                                        "phi",
+                                        "phi_normed",
+                                        "phi3",
+                                        "gemma",
+                                        "gemma2",
+                                        "qwen3_yarn",
+                                        "olmo2",
+                                        "gemma3_text",
+                                        "gpt_neox",
+                                        "granite",
+                                        "smollm3",
+                                        "glm",
+                                        "glm4",
+                                        "falcon",
+                                        "falcon_wide",
+                                        "falcon_narrow",
+                                        "starcoder2",
+                                        "olmo3",
+                                        "exaone4",
+                                        "ministral",
+                                        "vaultgemma",
+                                        "seed_oss",
+                                        "ernie4_5",
+                                        "hunyuan_v1_dense",
+                                        "helium",
+                                        "arcee",
+                                        "jais2",
+                                        "stablelm",
+                                        "stablelm_parallel",
+                                        "cohere",
+                                        "cohere2",
+                                        NULL };
 
 static void losses_are_those_of_transformers(void **state) {
     (void)state;

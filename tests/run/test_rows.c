@@ -20,11 +20,14 @@
 #include "oracle/reach.h"
 #include "run/transformers.h"
 
-static const char *const families[] = { "llama",      "mistral",     "qwen2",    "qwen3",     "phi",
-                                        "phi_normed", "phi3",        "gemma",    "gpt_neox",  "gemma2",
-                                        "qwen3_yarn", "gemma3_text", "olmoe",    "mixtral",   "t5",
-                                        "olmo2",      "granite",     "smollm3",  "glm4",      "falcon",
-                                        "starcoder2", "falcon_wide", "t5_gated", "t5_untied", "qwen2_moe",
+static const char *const families[] = { "llama",      "mistral",     "qwen2",      "qwen3",
+                                        "phi",        "phi_normed",  "phi3",       "gemma",
+                                        "gpt_neox",   "gemma2",      "qwen3_yarn", "gemma3_text",
+                                        "olmoe",      "mixtral",     "t5",         "olmo2",
+                                        "granite",    "smollm3",     "glm4",       "falcon",
+                                        "starcoder2", "falcon_wide", "t5_gated",   "t5_untied",
+                                        "qwen2_moe",  "olmo3",       "exaone4",    "stablelm",
+                                        "cohere2",    "arcee",       "vaultgemma", "hunyuan_v1_dense",
                                         NULL };
 
 enum { TEXTS = 3, LENGTH = 24, WORDS = 61, TEXT_BLOCKS = 2, CACHE = 17, MOST_THREADS = 3 };

@@ -14,6 +14,7 @@
 #include "ops/gelu/gelu.h"
 #include "ops/layernorm/layernorm.h"
 #include "ops/matmul/matmul.h"
+#include "ops/multiply/multiply.h"
 #include "ops/reshape/reshape.h"
 #include "ops/rmsnorm/rmsnorm.h"
 #include "ops/rotary/rotary.h"
@@ -70,7 +71,23 @@ static tape_value fused_norm(torch_reading *r, const node *n, int numbers) {
         torch_elements(r, x), torch_width(r, x));
 }
 
+/* Cohere's, in f32 to the very end: x less its mean is made twice, once for the variance. */
+static tape_value layernorm_written_out(torch_reading *r, const node *n) {
+    tape_value x = in(r, n, 0), gamma = in(r, n, 1), wide = torch_to(r, x, 4);
+    int64_t rows = torch_elements(r, x) / torch_elements(r, gamma);
+    tape_value mean = torch_call(r, (tape_call){ .what = "mean", .in = { wide } }, rows, 4);
+    tape_value squares = torch_function(r, "pow", torch_sum(r, wide, mean));
+    tape_value variance = torch_call(r, (tape_call){ .what = "mean", .in = { squares } }, rows, 4);
+    tape_value rstd = torch_result_function(r, "rsqrt", variance);
+    tape_value normed = torch_multiply(r, torch_sum(r, wide, mean), rstd);
+    return torch_to(r, torch_multiply(r, torch_to(r, gamma, 4), normed), torch_width(r, x));
+}
+
 static void read_layernorm(torch_reading *r, const node *n) {
+    if (torch_spelling(r).norms_written_out) {
+        set(r, n, layernorm_written_out(r, n));
+        return;
+    }
     r->channels_last |= graph_shape(r->g, node_in(r->g, n, 0))->rank == 4;
     set(r, n, fused_norm(r, n, 2));
 }
@@ -156,6 +173,12 @@ static void read_add(torch_reading *r, const node *n) {
 }
 
 static void read_scale(torch_reading *r, const node *n) { set(r, n, torch_scale(r, in(r, n, 0))); }
+/* Squares: a decoder's squared relu. */
+static void read_multiply(torch_reading *r, const node *n) {
+    tape_value a = in(r, n, 0), b = in(r, n, 1);
+    set(r, n, a == b ? torch_function(r, "pow", a) : torch_multiply(r, a, b));
+}
+
 static void read_silu(torch_reading *r, const node *n) { set(r, n, torch_function(r, "silu", in(r, n, 0))); }
 
 static void read_dropout(torch_reading *r, const node *n) {
@@ -210,7 +233,7 @@ static void read_columns(torch_reading *r, const node *n) {
  * model to the end of forward. Older transformers kept them in every block, for all positions that the model
  * is made for, in the type that it was loaded in, which preparing 4 bits for training does not change. */
 static void read_angles(torch_reading *r, const node *n) {
-    double width = r->s->types == TORCH_HALF ? 2 : 4;
+    double width = r->s->types == TORCH_HALF && !torch_spelling(r).wide_turns ? 2 : 4;
     if (r->s->transformers && r->s->older) {
         bool narrow = r->s->adapter_rank && r->s->base_bits < 32;
         const shape *x = graph_shape(r->g, node_out(r->g, n, 0));
@@ -230,7 +253,8 @@ static void read_angles(torch_reading *r, const node *n) {
  * packed queries, keys and values the first two are made anew; values stay a view of the whole. */
 static void read_rotary(torch_reading *r, const node *n) {
     const rotary_attributes *a = node_attributes(r->g, n);
-    tape_value x = in(r, n, 0), angles = in(r, n, 1);
+    tape_value given = in(r, n, 0), angles = in(r, n, 1);
+    tape_value x = torch_spelling(r).wide_turns ? torch_to(r, given, 4) : given;
     int64_t all = shape_rows(graph_shape(r->g, node_in(r->g, n, 0))) * a->heads * a->size;
     double width = torch_width(r, x) > torch_width(r, angles) ? torch_width(r, x) : torch_width(r, angles);
     tape_value straight =
@@ -242,7 +266,8 @@ static void read_rotary(torch_reading *r, const node *n) {
                                                 .backward = (uint64_t)((double)all * torch_width(r, x)) },
                                    all, torch_width(r, x));
     turned = torch_call(r, (tape_call){ .what = "mul", .in = { turned, angles }, .keeps_in = 2 }, all, width);
-    set(r, n, torch_sum(r, straight, turned));
+    turned = torch_sum(r, straight, turned);
+    set(r, n, torch_spelling(r).wide_turns ? torch_to(r, turned, torch_width(r, given)) : turned);
 }
 
 /* ---- attention ---- */
@@ -529,22 +554,13 @@ void torch_look(torch_reading *r) {
     }
 }
 
-const torch_rule torch_rules[] = { { &op_embedding, read_embedding },
-                                   { &op_add_positions, read_positions },
-                                   { &op_layernorm, read_layernorm },
-                                   { &op_rmsnorm, read_rmsnorm },
-                                   { &op_matmul, read_matmul },
-                                   { &op_add, read_add },
-                                   { &op_scale, read_scale },
-                                   { &op_silu, read_silu },
-                                   { &op_gelu, read_gelu },
-                                   { &op_gated, read_gated },
-                                   { &op_dropout, read_dropout },
-                                   { &op_reshape, read_view },
-                                   { &op_columns, read_columns },
-                                   { &op_rotary_angles, read_angles },
-                                   { &op_rotary, read_rotary },
-                                   { &op_attention, read_attention },
-                                   { &op_cross_entropy, read_loss },
-                                   { &op_softcap, read_softcap },
-                                   { 0 } };
+const torch_rule torch_rules[] = { { &op_embedding, read_embedding },  { &op_add_positions, read_positions },
+                                   { &op_layernorm, read_layernorm },  { &op_rmsnorm, read_rmsnorm },
+                                   { &op_matmul, read_matmul },        { &op_add, read_add },
+                                   { &op_scale, read_scale },          { &op_silu, read_silu },
+                                   { &op_multiply, read_multiply },    { &op_gelu, read_gelu },
+                                   { &op_gated, read_gated },          { &op_dropout, read_dropout },
+                                   { &op_reshape, read_view },         { &op_columns, read_columns },
+                                   { &op_rotary_angles, read_angles }, { &op_rotary, read_rotary },
+                                   { &op_attention, read_attention },  { &op_cross_entropy, read_loss },
+                                   { &op_softcap, read_softcap },      { 0 } };
