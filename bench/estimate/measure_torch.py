@@ -45,6 +45,19 @@ MODELS = {
     "starcoder2": ("Starcoder2Config", dict(num_key_value_heads=2, tie_word_embeddings=True, intermediate_size=1024)),
     "falcon": ("FalconConfig", dict(tie_word_embeddings=True)),
     "falcon-wide": ("FalconConfig", dict(num_kv_heads=2, new_decoder_architecture=True)),
+    "olmo3": ("Olmo3Config", dict(num_key_value_heads=4, sliding_window=128)),
+    "exaone4": ("Exaone4Config", dict(num_key_value_heads=4, sliding_window=128)),
+    "ministral": ("MinistralConfig", dict(num_key_value_heads=2, head_dim=32, sliding_window=128)),
+    "vaultgemma": ("VaultGemmaConfig", dict(num_key_value_heads=2, head_dim=64, tie_word_embeddings=True)),
+    "seed_oss": ("SeedOssConfig", dict(num_key_value_heads=2, head_dim=32, residual_dropout=0.0)),
+    "ernie4_5": ("Ernie4_5Config", dict(num_key_value_heads=2, head_dim=32, tie_word_embeddings=True)),
+    "hunyuan_v1_dense": ("HunYuanDenseV1Config", dict(num_key_value_heads=2, head_dim=32)),
+    "helium": ("HeliumConfig", dict(num_key_value_heads=8, head_dim=32)),
+    "arcee": ("ArceeConfig", dict(num_key_value_heads=2, intermediate_size=1024)),
+    "jais2": ("Jais2Config", dict(num_key_value_heads=8, intermediate_size=1024)),
+    "stablelm": ("StableLmConfig", dict(num_key_value_heads=8, use_qkv_bias=True)),
+    "cohere": ("CohereConfig", dict(num_key_value_heads=2, tie_word_embeddings=True)),
+    "cohere2": ("Cohere2Config", dict(num_key_value_heads=2, tie_word_embeddings=True, sliding_window=128)),
     "mixtral": ("MixtralConfig", dict(num_key_value_heads=2, intermediate_size=352, num_local_experts=8,
                                       num_experts_per_tok=2)),
     "mixtral-wide": ("MixtralConfig", dict(num_key_value_heads=2, intermediate_size=1408, num_local_experts=4,
@@ -56,7 +69,7 @@ MODELS = {
     "olmoe": ("OlmoeConfig", dict(num_key_value_heads=8, intermediate_size=128, num_experts=16,
                                   num_experts_per_tok=4)),
 }
-NO_SDPA = ("gemma2",)  # torch's kernels know no soft caps
+NO_SDPA = ("gemma2", "vaultgemma")  # torch's kernels know no soft caps
 # Of images: with a head for ten classes; of CLIP the tower with its projection, which its loss takes as logits.
 LABELS = {i: f"c{i}" for i in range(10)}
 VIEWERS = {

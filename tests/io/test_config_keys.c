@@ -566,7 +566,7 @@ static void every_layer_has_a_bit(void **state) {
     char json[1024];
     model_config c;
 #define SIZES                                                                                                \
-    "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"hidden_size\": 64, "                            \
+    "\"num_attention_heads\": 4, \"num_key_value_heads\": 2, \"hidden_size\": 64, "                          \
     "\"intermediate_size\": 96, \"max_position_embeddings\": 64, \"vocab_size\": 61"
     for (int dense = 0; dense <= LAYERS; dense++) {
         snprintf(json, sizeof json,
