@@ -55,8 +55,11 @@ def configuration_of(name):
 def asked(snug, said, folder):
     path = folder / "config.json"
     path.write_text(json.dumps(said))
-    return subprocess.run([snug, "estimate", str(path), "--batch", "1", "--context", "16", "--json", "--quiet"],
-                          capture_output=True, text=True, timeout=SECONDS)
+    command = [snug, "estimate", str(path), "--batch", "1", "--json", "--quiet"]
+    done = subprocess.run([*command, "--context", "16"], capture_output=True, text=True, timeout=SECONDS)
+    if "sees images, which have no length" in done.stderr:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
+    return done
 
 
 def one_sentence(done):

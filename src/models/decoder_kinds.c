@@ -58,7 +58,8 @@
     .head = "lm_head", .attention_norm = "input_layernorm", .feed_norm = "post_attention_layernorm",         \
     .q = "self_attn.q_proj", .k = "self_attn.k_proj", .v = "self_attn.v_proj", .o = "self_attn.o_proj",      \
     .gate = "mlp.gate_up_proj", .up = "mlp.gate_up_proj", .down = "mlp.down_proj", .gate_up_packed = true,   \
-    .neighbours = true, .bare_o = true, .share = 0.5, .kv_heads = 2, .head_size = 128, .epsilon = 1.5625e-7
+    .neighbours = true, .bare_o = true, .share = 0.5, .kv_heads = 2, .head_size = 128, .epsilon = 1.5625e-7, \
+    .spelling = { .repeats_angles = true }
 
 static const decoder_experts_kind mixtral = { .count = "num_local_experts",
                                               .inner = "intermediate_size",
@@ -404,7 +405,7 @@ const decoder_kind decoder_kinds[] = {
       .head_size = 128,
       .theta = 5e5,
       .epsilon = 1e-5,
-      .spelling = { .wide_turns = true },
+      .spelling = { .wide_turns = true, .repeats_angles = true },
       .keys = { .biases = "use_bias" } },
     { .type = "hunyuan_v1_dense",
       .architecture = "HunYuanDenseV1ForCausalLM",
@@ -421,7 +422,7 @@ const decoder_kind decoder_kinds[] = {
       .kv_heads = 20,
       .head_size = 128,
       .epsilon = 1e-8,
-      .spelling = { .wide_scales = true } },
+      .spelling = { .wide_scales = true, .repeats_angles = true } },
     { .type = "arcee",
       .architecture = "ArceeForCausalLM",
       UNGATED_NAMES,

@@ -68,6 +68,7 @@ typedef struct {
     bool repeats_keys;      /* keys and values that heads share are repeated before any kind of attention */
     bool copies_values;     /* out of what packs them, and what attention makes */
     bool wide_turns;        /* queries and keys turn in f32, whatever type they have */
+    bool repeats_angles;    /* each block does, for pairs that stand side by side */
     bool norms_written_out; /* layer norms, call by call, in f32 */
 } model_spelling;
 

@@ -20,7 +20,8 @@ typedef struct {
     int64_t classes;  /* numbers a row of the logits */
     tape_value zeros; /* biases of attention to another text; 0: not made yet */
     int32_t site;
-    bool channels_last; /* a layer norm over the channels of images has laid them out so */
+    tape_value repeated; /* of the block's queries, for its keys: cosines and sines; 0: none */
+    bool channels_last;  /* a layer norm over the channels of images has laid them out so */
 } torch_reading;
 
 typedef struct {

@@ -249,11 +249,24 @@ static void read_angles(torch_reading *r, const node *n) {
     set(r, n, v);
 }
 
+/* A block makes cosines and sines of its own where it repeats those of the model; keys take those of the
+ * queries. */
+static tape_value angles_of(torch_reading *r, const node *n) {
+    tape_value angles = in(r, n, 1);
+    if (!torch_spelling(r).repeats_angles) return angles;
+    bool of_keys = r->repeated != 0;
+    tape_value own = of_keys ? r->repeated
+                             : torch_call(r, (tape_call){ .what = "repeat_interleave", .in = { angles } },
+                                          torch_elements(r, angles), torch_width(r, angles));
+    r->repeated = of_keys ? 0 : own;
+    return own;
+}
+
 /* x cos + rotate_half(x) sin: half of x is negated, then joined. Cosines and sines are kept, x is not. Of
  * packed queries, keys and values the first two are made anew; values stay a view of the whole. */
 static void read_rotary(torch_reading *r, const node *n) {
     const rotary_attributes *a = node_attributes(r->g, n);
-    tape_value given = in(r, n, 0), angles = in(r, n, 1);
+    tape_value given = in(r, n, 0), angles = angles_of(r, n);
     tape_value x = torch_spelling(r).wide_turns ? torch_to(r, given, 4) : given;
     int64_t all = shape_rows(graph_shape(r->g, node_in(r->g, n, 0))) * a->heads * a->size;
     double width = torch_width(r, x) > torch_width(r, angles) ? torch_width(r, x) : torch_width(r, angles);
@@ -282,6 +295,7 @@ typedef struct {
     bool distances;                      /* the bias is one by distance, and has a gradient */
     bool drops_wide;                     /* dropout comes before the softmax is cast back */
     bool joined; /* queries were joined from parts, so a head's rows follow each other */
+    bool masked; /* fused attention gets a mask: samples are padded, or a window ends within them */
 } attended;
 
 /* The node that turned t, if one did. */
@@ -289,6 +303,11 @@ static const node *turner_of(const torch_reading *r, tensor_id t) {
     const node *n = graph_node(r->g, graph_tensor(r->g, t)->producer);
     const torch_rule *rule = torch_rule_of(n->op);
     return rule && rule->read == read_rotary ? n : NULL;
+}
+
+/* With a mask transformers repeats keys and values that heads share (use_gqa_in_sdpa). */
+static bool is_masked(const torch_reading *r, const attention_attributes *t, int64_t keys) {
+    return r->s->transformers && (r->s->padded || (t->window && t->window <= keys));
 }
 
 static attended read_operands(torch_reading *r, const node *n) {
@@ -303,6 +322,7 @@ static attended read_operands(torch_reading *r, const node *n) {
                    .cap = (double)t->cap,
                    .mask = t->causal ? r->masks[t->window != 0] : 0 };
     a.z = attention_sizes_of(graph_shape(r->g, q), k ? graph_shape(r->g, k) : NULL, t);
+    a.masked = is_masked(r, t, a.z.keys);
     a.scores = torch_count(a.z.batch * a.z.heads, a.z.queries, a.z.keys);
     a.bias = torch_bias(r, n);
     a.distances = node_in(r->g, n, ATTENTION_BIAS) && torch_wants(r, a.bias);
@@ -323,14 +343,10 @@ static tape_value laid_out(torch_reading *r, tape_value x, int64_t elements) {
     return torch_call(r, (tape_call){ .what = "contiguous", .in = { x } }, elements, torch_width(r, x));
 }
 
-/* With a mask transformers repeats keys and values that heads share (use_gqa_in_sdpa). */
-static bool has_padding(const torch_reading *r) { return r->s->padded && r->s->transformers; }
-
-/* transformers hands a mask of bool over for samples that are padded, and sdpa makes one of numbers of it in
- * each layer (convert_boolean_attn_mask), which is kept for its gradient. 0: nothing is padded. */
-static tape_value padding_mask(torch_reading *r, const attention_sizes *z, double width) {
-    if (!has_padding(r)) return 0;
-    return torch_call(r, (tape_call){ .what = "padding" }, torch_count(z->batch, z->queries, z->keys), width);
+/* transformers hands a mask of bool over, and sdpa makes one of numbers of it in each layer
+ * (convert_boolean_attn_mask), which is kept for its gradient. */
+static tape_value mask_of_numbers(torch_reading *r, const attention_sizes *z, double width) {
+    return torch_call(r, (tape_call){ .what = "mask" }, torch_count(z->batch, z->queries, z->keys), width);
 }
 
 /* Scores of which nothing is written: queries, keys, values, result and a number a row are kept. Under
@@ -343,7 +359,7 @@ static tape_value flash(torch_reading *r, const attended *a) {
     double width = r->s->types == TORCH_F32 ? 4 : 2;
     model_spelling spelling = torch_spelling(r);
     bool shared = z->kv_heads < z->heads,
-         repeats = shared && a->k && (r->s->repeats_heads || has_padding(r) || spelling.repeats_keys);
+         repeats = shared && a->k && (r->s->repeats_heads || a->masked || spelling.repeats_keys);
     tape_value k = repeats ? laid_out(r, a->k, all) : a->k, v = repeats ? laid_out(r, a->v, all) : a->v;
     if (spelling.copies_values && !repeats && v)
         v = laid_out(r, v, z->batch * z->keys * z->kv_heads * z->size);
@@ -351,8 +367,9 @@ static tape_value flash(torch_reading *r, const attended *a) {
     k = torch_to(r, k, width), v = torch_to(r, v, width);
     uint64_t grouped = shared && !repeats ? (uint64_t)((double)(2 * all) * width) : 0;
     uint64_t packed = k ? 0 : (uint64_t)((double)torch_elements(r, q) * width);
-    tape_value bias =
-        a->bias ? torch_mask_of_bias(r, torch_to(r, a->bias, width)) : padding_mask(r, z, width);
+    tape_value bias = a->bias     ? torch_mask_of_bias(r, torch_to(r, a->bias, width))
+                      : a->masked ? mask_of_numbers(r, z, width)
+                                  : 0;
     uint64_t biased = torch_wants(r, a->bias) ? (uint64_t)((double)a->scores * width) : 0;
     tape_value y = torch_call(
         r,
@@ -435,7 +452,7 @@ static tape_value math(torch_reading *r, const attended *a) {
 /* On a GPU no fused kernel takes shared keys in f32, nor a bias whose rows don't lie side by side, as T5's.
  */
 static bool is_math(const torch_reading *r, const attended *a) {
-    bool shared = a->z.kv_heads < a->z.heads && r->s->types == TORCH_F32 && !has_padding(r);
+    bool shared = a->z.kv_heads < a->z.heads && r->s->types == TORCH_F32 && !a->masked;
     return r->s->cuda && (shared || a->distances || r->s->unfused);
 }
 
