@@ -106,6 +106,7 @@ ENCODERS = {
     "bert": ("BertConfig", dict(layer_norm_eps=1e-5, pad_token_id=0)),
     "roberta": ("RobertaConfig", dict(hidden_act="gelu_new", max_position_embeddings=26, type_vocab_size=1)),
     "xlm-roberta": ("XLMRobertaConfig", dict(max_position_embeddings=26, type_vocab_size=1)),
+    "data2vec-text": ("Data2VecTextConfig", dict(max_position_embeddings=26, type_vocab_size=1)),
     "distilbert": ("DistilBertConfig", dict(dim=32, n_layers=2, n_heads=4, hidden_dim=48, dropout=0.0,
                                             attention_dropout=0.0)),
 }
@@ -157,10 +158,11 @@ MASK, FIRST_WORD = 60, 3  # the ids below the first word are padding and its lik
 
 
 def name_in_files(family, name):
-    """Newer versions of transformers call a module otherwise than the files that everybody has, and XLM-R's head, which
-    is its table, comes before the table."""
-    if family == "xlm-roberta" and name == "lm_head.decoder.weight":
-        return "roberta.embeddings.word_embeddings.weight"
+    """Newer versions of transformers call a module otherwise than the files that everybody has, and heads of XLM-R's kind,
+    which are its table, come before the table."""
+    stem = {"xlm-roberta": "roberta", "data2vec-text": "data2vec_text"}.get(family)
+    if stem and name == "lm_head.decoder.weight":
+        return f"{stem}.embeddings.word_embeddings.weight"
     return "embed_out.weight" if family == "gpt_neox" and name == "lm_head.weight" else name
 
 

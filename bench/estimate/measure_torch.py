@@ -91,6 +91,7 @@ READERS = {
     "bert": ("BertConfig", dict(**BERT, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)),
     "roberta": ("RobertaConfig", dict(**BERT, type_vocab_size=1)),
     "xlm-roberta": ("XLMRobertaConfig", dict(**BERT, type_vocab_size=1)),
+    "data2vec-text": ("Data2VecTextConfig", dict(**BERT, type_vocab_size=1)),
     "distilbert": ("DistilBertConfig", dict(dim=256, n_layers=4, n_heads=8, hidden_dim=1024, vocab_size=4096)),
     "t5": ("T5Config", dict(**T5)),
     "t5-gated": ("T5Config", dict(**T5, feed_forward_proj="gated-gelu", dropout_rate=0.0)),

@@ -79,14 +79,35 @@ static void note_unknown(json_value root, bool (*knows)(const char *key), text *
     if (count) text_add(notes, "\n");
 }
 
+static bool is_listed(const char *type, const char *names) {
+    size_t length = strlen(type);
+    for (const char *at = names; *type && (at = strstr(at, type)); at += length)
+        if ((at == names || at[-1] == ' ') && (at[length] == ',' || !at[length])) return true;
+    return false;
+}
+
+/* Of a model that sees and reads: what its part that reads is, where that has a builder; else NULL. */
+static const char *text_part(json_value root, const char *names) {
+    json_value part;
+    const char *type = NULL;
+    bool there = json_find(root, "text_config", &part) && json_as_object(part) == STATUS_OK &&
+                 json_optional_string(part, "model_type", &type) == STATUS_OK;
+    return there && type && is_listed(type, names) ? type : NULL;
+}
+
 static status unknown_type(json_value root, const char *type) {
-    char near[NEAREST_BYTES], names[FAMILIES_NAMES_BYTES];
+    char near[NEAREST_BYTES], names[FAMILIES_NAMES_BYTES], hint[128];
     json_value v;
     TRY(json_get(root, "model_type", &v));
-    nearest_listed(type, families_types(names), near);
-    return json_wrong(v, "is '%.40s', for which there is no builder; %s%s" CONFIG_RECORDED ". Builders: %s",
-                      type, *near ? "the nearest is " : "the nearest of most decoders is llama", near, "hf",
-                      root.file, names);
+    const char *reads = text_part(root, families_types(names));
+    nearest_listed(type, names, near);
+    if (reads)
+        snprintf(hint, sizeof hint, "its text_config alone, as a config.json, is a %.40s, which has one",
+                 reads);
+    else
+        snprintf(hint, sizeof hint, "the nearest %s%s", *near ? "is " : "of most decoders is llama", near);
+    return json_wrong(v, "is '%.40s', for which there is no builder; %s" CONFIG_RECORDED ". Builders: %s",
+                      type, hint, "hf", root.file, names);
 }
 
 /* A configuration of the diffusers library names its class and has no model_type. */

@@ -26,11 +26,11 @@
     .o = "attention.output.dense", .attention_norm = "attention.output.LayerNorm",                           \
     .up = "intermediate.dense", .down = "output.dense", .feed_norm = "output.LayerNorm"
 
-/* RoBERTa and what was trained as it was, whose files have its names. */
-#define ROBERTA                                                                                              \
-    .words = "roberta.embeddings.word_embeddings", .positions = "roberta.embeddings.position_embeddings",    \
-    .types = "roberta.embeddings.token_type_embeddings", .norm = "roberta.embeddings.LayerNorm",             \
-    .layers = "roberta.encoder.layer", LAYER_NAMES, .head = "lm_head.dense",                                 \
+/* RoBERTa and what was built as it was; `stem`: what its weights' names begin with. */
+#define ROBERTA(stem)                                                                                        \
+    .words = stem ".embeddings.word_embeddings", .positions = stem ".embeddings.position_embeddings",        \
+    .types = stem ".embeddings.token_type_embeddings", .norm = stem ".embeddings.LayerNorm",                 \
+    .layers = stem ".encoder.layer", LAYER_NAMES, .head = "lm_head.dense",                                   \
     .head_norm = "lm_head.layer_norm", .head_bias = "lm_head.bias", .judge_layer = "classifier.dense",       \
     .judge = "classifier.out_proj", .judge_drops_first = true, .after_padding = true, .head_erf = true,      \
     .mask_is_last = true
@@ -49,9 +49,10 @@ const encoder_kind encoder_kinds[] = {
       .head_bias = "cls.predictions.bias",
       .judge_layer = "bert.pooler.dense",
       .judge = "classifier" },
-    { .type = "roberta", .architecture = "RobertaForMaskedLM", ROBERTA },
-    { .type = "xlm-roberta", .architecture = "XLMRobertaForMaskedLM", ROBERTA },
-    { .type = "camembert", .architecture = "CamembertForMaskedLM", ROBERTA },
+    { .type = "roberta", .architecture = "RobertaForMaskedLM", ROBERTA("roberta") },
+    { .type = "xlm-roberta", .architecture = "XLMRobertaForMaskedLM", ROBERTA("roberta") },
+    { .type = "camembert", .architecture = "CamembertForMaskedLM", ROBERTA("roberta") },
+    { .type = "data2vec-text", .architecture = "Data2VecTextForMaskedLM", ROBERTA("data2vec_text") },
     { .type = "distilbert",
       .architecture = "DistilBertForMaskedLM",
       .words = "distilbert.embeddings.word_embeddings",

@@ -1,4 +1,4 @@
-/* Encoders that learn by filling gaps: BERT, RoBERTa (also XLM-R and CamemBERT), DistilBERT. Every token sees
+/* Encoders that learn by filling gaps: BERT, RoBERTa (also XLM-R, CamemBERT and data2vec), DistilBERT. Every token sees
  * all others; some tokens of a sample are hidden (data/masking.h), and the labels are what stood there.
  *
  *     x = drop(norm(word + type + position))             type 0, unless samples say which (model.typed)
@@ -8,7 +8,8 @@
  * A kind is what a model_type fixes, the configuration what a config.json may choose. Names and layouts of
  * the parameters are those of transformers' models for masked language modelling: products are x W' + b with
  * W of (out, in). Papers: Devlin et al., arXiv:1810.04805 (BERT); Liu et al., arXiv:1907.11692 (RoBERTa);
- * Sanh et al., arXiv:1910.01108 (DistilBERT); Conneau et al., arXiv:1911.02116 (XLM-R). */
+ * Sanh et al., arXiv:1910.01108 (DistilBERT); Conneau et al., arXiv:1911.02116 (XLM-R); Baevski et al.,
+ * arXiv:2202.03555 (data2vec). */
 #pragma once
 
 #include "models/model.h"

@@ -79,6 +79,12 @@ static const struct {
     const char *type, *more, *said;
 } bad[] = {
     { "mamba2", "", "there is no builder" },
+    { "gemma3", ",\"text_config\":{\"model_type\":\"gemma3_text\"}", "is a gemma3_text, which has one" },
+    { "llava", ",\"text_config\":{\"model_type\":\"lama\"}", "the nearest" },
+    { "llava", ",\"text_config\":[\"llama\"]", "the nearest" },
+    { "llama", ",\"hidden_act\":\"relu2\"", "'hidden_act' is 'relu2'" },
+    { "cohere", ",\"logit_scale\":0", "'logit_scale' is 0" },
+    { "hunyuan_v1_dense", ",\"rope_scaling\":{\"type\":\"dynamic\",\"alpha\":0}", "'alpha'" },
     { "lama", "", "the nearest is llama" },
     { "qwen3", ",\"head_dim\":0", "'head_dim'" },
     { "llama", ",\"eos_token_id\":[1,\"x\"]", "'eos_token_id'" },

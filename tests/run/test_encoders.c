@@ -16,8 +16,9 @@
 #include "io/scratch.h"
 #include "run/transformers.h"
 
-static const char *const families[] = { "bert", "roberta",  "xlm-roberta", "distilbert",
-                                        "t5",   "t5_gated", "t5_untied",   NULL };
+static const char *const families[] = { "bert",          "roberta",    "xlm-roberta",
+                                        "data2vec-text", "distilbert", "t5",
+                                        "t5_gated",      "t5_untied",  NULL };
 
 static void losses_are_those_of_transformers(void **state) {
     (void)state;
