@@ -158,8 +158,8 @@ MASK, FIRST_WORD = 60, 3  # the ids below the first word are padding and its lik
 
 
 def name_in_files(family, name):
-    """Newer versions of transformers call a module otherwise than the files that everybody has, and heads of XLM-R's kind,
-    which are its table, come before the table."""
+    """Newer versions of transformers call a module otherwise than the files that everybody has, and heads of XLM-R's
+    kind, which are its table, come before the table."""
     stem = {"xlm-roberta": "roberta", "data2vec-text": "data2vec_text"}.get(family)
     if stem and name == "lm_head.decoder.weight":
         return f"{stem}.embeddings.word_embeddings.weight"

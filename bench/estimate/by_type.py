@@ -29,6 +29,7 @@ TASKS = {
     "images": modeling_auto.MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING_NAMES,
 }
 RECORDED = "--recipe hf > step.py && python step.py"
+OTHERS = ("clip",)  # of these the builder has another part than the class that is found here
 SECONDS = 60
 WRONG = (None, 0, -1, 1, 3, 2**31, 2**53 + 1, 1e308, 0.5, "", "x", [], [1, "x"], {}, {"rope_type": "y"}, True, False)
 
@@ -109,7 +110,8 @@ def main():
             done = asked(snug, said, folder)
             if done.returncode == 0:
                 built.setdefault(task, []).append(name)
-                theirs = config and model_class and parameters_of(config, model_class)
+                counts = config and model_class and name not in OTHERS
+                theirs = parameters_of(config, model_class) if counts else None
                 ours = json.loads(done.stdout)["parameters"]
                 if theirs and theirs != ours:
                     faults.append(f"{name}: {ours:,} parameters, of transformers' {model_class} {theirs:,}")

@@ -1,5 +1,6 @@
-/* Encoders that learn by filling gaps: BERT, RoBERTa (also XLM-R, CamemBERT and data2vec), DistilBERT. Every token sees
- * all others; some tokens of a sample are hidden (data/masking.h), and the labels are what stood there.
+/* Encoders that learn by filling gaps: BERT, RoBERTa (also XLM-R, CamemBERT and data2vec), DistilBERT. Every
+ * token sees all others; some tokens of a sample are hidden (data/masking.h), and the labels are what stood
+ * there.
  *
  *     x = drop(norm(word + type + position))             type 0, unless samples say which (model.typed)
  *     x = norm(x + drop(o(attend x)));  x = norm(x + drop(down(gelu(up x))))        in each block
