@@ -5,6 +5,7 @@
     readers.py tensors DIR...      safetensors opens every file, all numbers are finite
     readers.py config DIR...       transformers knows the configuration
     readers.py loss DIR TEXT       transformers computes the validation loss of run.json, to 1e-5
+    readers.py losses TEXT DIR...  the same of any decoders
     readers.py gaps DIR...         transformers reads encoders, without a weight too many or too few
     readers.py save DIR            writes a small model of transformers' own
     readers.py judged DIR A M      the same of an adapter with a head that judges texts
@@ -79,9 +80,9 @@ def config(*folders):
 
 
 def open_model(folder):
-    from transformers import GPT2LMHeadModel
+    from transformers import AutoModelForCausalLM
 
-    model, about = GPT2LMHeadModel.from_pretrained(folder, output_loading_info=True)
+    model, about = AutoModelForCausalLM.from_pretrained(folder, output_loading_info=True)
     for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"):
         expect(not about[kind], f"{folder}: {kind} {about[kind]}")
     return model.eval()
@@ -95,13 +96,18 @@ def loss(folder, text):
         ours = json.load(file)["eval_losses"][-1]["loss"]
     with open(text, "rb") as file:
         ids = torch.tensor(list(file.read()))
-    context, samples = model.config.n_positions, 40
+    context, samples = model.config.max_position_embeddings, 40
     inputs = ids[: samples * context].view(samples, context)
     labels = ids[1 : samples * context + 1].view(samples, context)
     with torch.no_grad():
         logits = model(inputs).logits
     theirs = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten()).item()
-    expect(abs(theirs - ours) < TOLERANCE, f"transformers: {theirs}, snug: {ours}")
+    expect(abs(theirs - ours) < TOLERANCE, f"{folder}: transformers: {theirs}, snug: {ours}")
+
+
+def losses(text, *folders):
+    for folder in folders:
+        loss(folder, text)
 
 
 def gaps(*folders):
@@ -185,5 +191,5 @@ def added(one, other, *tokens):
 
 
 if __name__ == "__main__":
-    parts = {f.__name__: f for f in (events, tensors, config, loss, gaps, save, same, peft, judged, added)}
+    parts = {f.__name__: f for f in (events, tensors, config, loss, losses, gaps, save, same, peft, judged, added)}
     parts[sys.argv[1]](*sys.argv[2:])

@@ -87,10 +87,48 @@ static void a_model_of_transformers_is_read(void **state) {
     ask("transformers, torch, safetensors", "same", "theirs ours");
 }
 
+/* Those whose config.json is written with other keys than Llama's, or whose blocks are others. */
+static void transformers_computes_the_losses_of_decoders(void **state) {
+    (void)state;
+    static const struct {
+        const char *type, *more;
+    } kinds[] = { { "olmo3", ",\"sliding_window\":12" },
+                  { "exaone4", ",\"sliding_window\":12" },
+                  { "ministral", ",\"head_dim\":8,\"sliding_window\":12" },
+                  { "vaultgemma", ",\"head_dim\":8,\"sliding_window\":12" },
+                  { "seed_oss", ",\"head_dim\":8,\"attention_out_bias\":true" },
+                  { "ernie4_5", ",\"head_dim\":8,\"use_bias\":true" },
+                  { "hunyuan_v1_dense", ",\"rope_scaling\":{\"type\":\"dynamic\",\"alpha\":9}" },
+                  { "helium", ",\"head_dim\":8" },
+                  { "arcee", ",\"mlp_bias\":true" },
+                  { "jais2", "" },
+                  { "stablelm", ",\"use_qkv_bias\":true,\"use_parallel_residual\":true" },
+                  { "cohere", ",\"logit_scale\":0.5" },
+                  { "cohere2", ",\"sliding_window\":12" } };
+    char folders[512] = "text";
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        char json[512], line[256];
+        snprintf(json, sizeof json,
+                 "{\"model_type\":\"%s\",\"hidden_size\":32,\"num_hidden_layers\":4,"
+                 "\"num_attention_heads\":4,\"num_key_value_heads\":2,\"intermediate_size\":64,"
+                 "\"vocab_size\":256,\"max_position_embeddings\":32%s}",
+                 kinds[i].type, kinds[i].more);
+        scratch_write("given.json", json, strlen(json));
+        snprintf(
+            line, sizeof line,
+            "train given.json --data text --eval-data text --eval-samples 40 --out %s --steps 3 --lr 1e-2 "
+            "--quiet",
+            kinds[i].type);
+        command_expect(0, line);
+        snprintf(folders + strlen(folders), sizeof folders - strlen(folders), " %s", kinds[i].type);
+    }
+    ask("transformers, torch, safetensors", "losses", folders);
+}
+
 static void transformers_reads_encoders(void **state) {
     (void)state;
-    static const char *const types[] = { "bert", "roberta" };
-    for (int i = 0; i < 2; i++) {
+    static const char *const types[] = { "bert", "roberta", "data2vec-text" };
+    for (int i = 0; i < 3; i++) {
         char json[400], line[200];
         snprintf(
             json, sizeof json,
@@ -102,7 +140,7 @@ static void transformers_reads_encoders(void **state) {
                  types[i]);
         command_expect(0, line);
     }
-    ask("transformers, torch, safetensors", "gaps", "bert roberta");
+    ask("transformers, torch, safetensors", "gaps", "bert roberta data2vec-text");
 }
 
 static void peft_reads_adapters(void **state) {
@@ -168,6 +206,7 @@ int main(void) {
         cmocka_unit_test(transformers_reads_the_configuration),
         cmocka_unit_test(transformers_computes_the_same_loss),
         cmocka_unit_test(a_model_of_transformers_is_read),
+        cmocka_unit_test(transformers_computes_the_losses_of_decoders),
         cmocka_unit_test(transformers_reads_encoders),
         cmocka_unit_test(peft_reads_adapters),
         cmocka_unit_test(peft_reads_adapters_with_heads),
