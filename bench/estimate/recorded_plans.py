@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
 """Plans of recorded steps, applied to the steps themselves, on the CPU: recorded_plans.py SNUG [--classes NAME,...]
-[--budgets N] [--json FILE]
+[--settings NAME;...] [--budgets N] [--json FILE]
 
 Each model's step is recorded on fake tensors; `snug estimate step.json --memory BUDGET --emit torch` writes a policy
 for each of some budgets, spread over the front that --json has; the policy is applied to the model as it is, and
 PyTorch's profiler counts the peak of a real step. What goes to the host is copied by numpy, so that it is none of
-PyTorch's memory. Losses of three steps are compared bit for bit with those of the same loop without the policy. Needs
-torch, transformers and timm; a test's oracle only."""
+PyTorch's memory. Losses of three steps are compared bit for bit with those of the same loop without what was planned.
+With --settings the step is asked for another precision, for adapters or for one of two devices (processes over gloo),
+which the policy has to say by itself. Needs torch, transformers and timm, of adapters peft; a test's oracle only."""
 
 import argparse
 import contextlib
 import io
+import itertools
 import json
 import pathlib
 import subprocess
@@ -21,6 +23,8 @@ import traceback
 import types
 
 import torch
+import torch.distributed
+import torch.multiprocessing
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
@@ -111,11 +115,28 @@ CASES |= {"Mixer (one's own)": Own, "timm resnet18": lambda: Pictures("resnet18"
           "timm convnext_atto": lambda: Pictures("convnext_atto", 128)}
 
 
-def drawn(case, size):
+# What is said to snug; recorded: autocast, as the step is recorded; half: floats of batches have 16 bits.
+SETTINGS = {
+    "": dict(said=""),
+    "autocast": dict(said="--dtype autocast"),
+    "half": dict(said="--dtype half", half=True),
+    "f32 from autocast": dict(said="--dtype float32", recorded=torch.bfloat16),
+    "LoRA": dict(said="--adapter-rank 8"),
+    "LoRA, dropout": dict(said="--adapter-rank 8 --adapter-dropout 0.1"),
+    "LoRA, autocast": dict(said="--adapter-rank 8 --dtype autocast"),
+    "DDP": dict(said="--gpus 2 --shard ddp", several=True),
+    "DDP, autocast": dict(said="--gpus 2 --shard ddp --dtype autocast", several=True),
+    "FSDP": dict(said="--gpus 2 --shard fsdp", several=True),
+    "FSDP, 16 bits": dict(said="--gpus 2 --shard fsdp --dtype autocast", several=True),
+    "FSDP, LoRA": dict(said="--gpus 2 --shard fsdp --adapter-rank 8", several=True),
+}
+
+
+def drawn(case, size, half):
     batch = case.make_batch(size, case.lengths[0])
     for t in batch.values():
         t.normal_() if t.is_floating_point() else t.random_(0, 2 if t.dim() == 1 else 150)
-    return batch
+    return {k: t.bfloat16() if half and t.is_floating_point() else t for k, t in batch.items()}
 
 
 def policy_of(source):
@@ -134,22 +155,64 @@ def policy_of(source):
     return module
 
 
-def run(case, policy, prepares, steps=3):
+def local(t):  # a device's share
+    return getattr(t, "_local_tensor", t)
+
+
+def there(model, optimizer):
+    """What a device has of weights and states, and DDP's buckets."""
+    known = [*model.parameters(), *model.buffers()]
+    known += [t for state in optimizer.state.values() for t in state.values() if torch.is_tensor(t)]
+    storages = {t.untyped_storage()._cdata: t.untyped_storage().nbytes() for t in map(local, known)}
+    buckets = ""
+    if isinstance(model, torch.nn.parallel.DistributedDataParallel):
+        said = model._get_ddp_logging_data()
+        buckets = said.get("rebuilt_bucket_sizes") or said["bucket_sizes"]
+    return sum(storages.values()) + sum(int(x) for x in buckets.split(",") if x.strip())
+
+
+def run(case, policy, planned, half=False, rank=0, steps=3):
     """Losses of some steps, and the peak of the last one."""
     torch.manual_seed(1)
     model = case.make_model().train()
-    optimizer = torch.optim.AdamW(model.parameters(), foreach=True)
-    if prepares:
-        policy.prepare(model)
+    if not planned:  # settings alone
+        for names in (getattr(policy, "AGAIN", []), getattr(policy, "AWAY", [])):
+            names.clear()
+    model = policy.prepare(model)
+    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], foreach=True)
+    torch.manual_seed(2 + rank)
     losses = []
 
     def one():
-        batches = (drawn(case, policy.MICRO_BATCH) for _ in range(policy.ACCUMULATE))
+        batches = (drawn(case, policy.MICRO_BATCH, half) for _ in range(policy.ACCUMULATE))
         losses.extend(policy.step(model, optimizer, batches, case.loss_of))
     for _ in range(steps - 1):
         one()
-    peak = recorded.there(model, optimizer, {}) + recorded.largest_of(one)
+    peak = there(model, optimizer) + recorded.largest_of(one)
     return [x.clone() for x in losses], peak
+
+
+def run_both(name, source, half, rank=0):
+    policy = policy_of(source)
+    return [run(CASES[name](), policy, planned, half, rank) for planned in (True, False)]
+
+
+def worker(rank, folder, name, sources, half):
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2)
+    answers = [run_both(name, source, half, rank) for source in sources]
+    if not rank:
+        torch.save(answers, folder / "answers.pt")
+    torch.distributed.destroy_process_group()
+
+
+def run_all(name, sources, setting, folder):
+    half = setting.get("half", False)
+    if not setting.get("several"):
+        return [run_both(name, source, half) for source in sources]
+    (folder / "meet").unlink(missing_ok=True)
+    torch.multiprocessing.spawn(worker, (folder, name, sources, half), nprocs=2)
+    return torch.load(folder / "answers.pt")
 
 
 def ask(snug, path, *more):
@@ -166,25 +229,25 @@ def budgets_of(front, count):
     return [front[i]["bytes"] for i in which]
 
 
-def check(snug, name, folder, count):
-    case = CASES[name]()
-    path = folder / "step.json"
+def check(snug, name, which, folder, count):
+    case, setting = CASES[name](), SETTINGS[which]
+    path, said = folder / "step.json", setting["said"].split()
     with contextlib.redirect_stderr(io.StringIO()):
         recipe.record(case.make_model, case.make_batch, case.loss_of,
                       lambda m: torch.optim.AdamW(m.parameters(), foreach=True), batches=(1, 2, 3),
-                      lengths=case.lengths[:1], device="cpu", out=str(path),
-                      fake=getattr(case, "fake", True), autocast=getattr(case, "autocast", None))
+                      lengths=case.lengths[:1], device="cpu", out=str(path), fake=getattr(case, "fake", True),
+                      autocast=setting.get("recorded", getattr(case, "autocast", None)))
     start = time.perf_counter()
-    front = json.loads(ask(snug, path, "--memory", "1TiB", "--json"))["front"]
+    front = json.loads(ask(snug, path, *said, "--memory", "1TiB", "--json"))["front"]
     seconds = time.perf_counter() - start
-    for budget in budgets_of(front, count):
-        plan = json.loads(ask(snug, path, "--memory", str(budget), "--json"))["plan"]
-        policy = policy_of(ask(snug, path, "--memory", str(budget), "--emit", "torch"))
-        losses, peak = run(case, policy, True)
-        plain, without = run(case, policy, False)
+    budgets = budgets_of(front, count)
+    plans = [json.loads(ask(snug, path, *said, "--memory", str(b), "--json"))["plan"] for b in budgets]
+    sources = [ask(snug, path, *said, "--memory", str(b), "--emit", "torch") for b in budgets]
+    for budget, plan, answers in zip(budgets, plans, run_all(name, sources, setting, folder)):
+        (losses, peak), (plain, without) = answers
         equal = len(losses) == len(plain) and all(torch.equal(a, b) for a, b in zip(losses, plain))
-        yield dict(name=name, budget=budget, promised=plan["bytes"], measured=peak, without=without, equal=equal,
-                   micro=plan["micro_batch"], again=len(plan["again"]), away=len(plan["away"]),
+        yield dict(name=name, setting=which, budget=budget, promised=plan["bytes"], measured=peak, without=without,
+                   equal=equal, micro=plan["micro_batch"], again=len(plan["again"]), away=len(plan["away"]),
                    front=len(front), seconds=seconds)
 
 
@@ -192,22 +255,24 @@ def main():
     p = argparse.ArgumentParser()
     p.add_argument("snug")
     p.add_argument("--classes", default="")
+    p.add_argument("--settings", default="", help="several with semicolons; all: each of them")
     p.add_argument("--budgets", type=int, default=3)
     p.add_argument("--json")
     p.add_argument("--trace", action="store_true")
     a = p.parse_args()
     torch.set_num_threads(1)
     print(f"torch {torch.__version__}\n")
-    print("| model | budget | at once | again | host | promised | measured | | without the policy | losses |")
-    print("|---|---|---|---|---|---|---|---|---|---|")
+    print("| model | settings | budget | at once | again | host | promised | measured | | without | losses |")
+    print("|---|---|---|---|---|---|---|---|---|---|---|")
     rows, failed = [], 0
-    for name in [n for n in a.classes.split(",") if n] or CASES:
+    asked = list(SETTINGS)[1:] if a.settings == "all" else a.settings.split(";")
+    for name, which in itertools.product([n for n in a.classes.split(",") if n] or CASES, asked):
         with tempfile.TemporaryDirectory() as folder:
             try:
-                for r in check(a.snug, name, pathlib.Path(folder), a.budgets):
+                for r in check(a.snug, name, which, pathlib.Path(folder), a.budgets):
                     off = 100 * (r["promised"] / r["measured"] - 1)
-                    cells = [name, f"{r['budget']:,}", r["micro"], r["again"], r["away"], f"{r['promised']:,}",
-                             f"{r['measured']:,}", f"{off:+.2f} %", f"{r['without']:,}",
+                    cells = [name, which, f"{r['budget']:,}", r["micro"], r["again"], r["away"],
+                             f"{r['promised']:,}", f"{r['measured']:,}", f"{off:+.2f} %", f"{r['without']:,}",
                              "equal" if r["equal"] else "DIFFER"]
                     print("| " + " | ".join(map(str, cells)) + " |", flush=True)
                     rows.append(r)
@@ -216,7 +281,7 @@ def main():
                 if a.trace:
                     traceback.print_exc()
                 why = (str(e).splitlines() or [type(e).__name__])[0][:90]
-                print(f"| {name} | none: {why} |", flush=True)
+                print(f"| {name} | {which} | none: {why} |", flush=True)
     kept = sum(r["measured"] <= r["promised"] for r in rows)
     near = sum(r["measured"] <= r["promised"] <= 1.02 * r["measured"] for r in rows)
     print(f"\n{len(rows)} plans: {kept} take no more than was promised, {near} of them at most 2 % less; losses of "

@@ -18,6 +18,7 @@ enum {
         ALL | COMMAND_DEVICES | COMMAND_QUANTIZE | COMMAND_TOKENIZE | COMMAND_EXPORT | OUTSIDE | COMMAND_ADMIT
 };
 #define FOR_SNUG "framework=snug" /* where there is a choice of frameworks */
+#define FOR_SNUG_AND_STEPS .needs = FOR_SNUG, .of_steps = true
 
 #define FIELD(member) offsetof(options, member)
 #define COLUMN(member)                                                                                       \
@@ -36,8 +37,7 @@ static const option rows[] = {
       .group = GROUP_MEMORY,
       .commands =
           ALL | COMMAND_QUANTIZE | COMMAND_TOKENIZE | COMMAND_EXPORT | COMMAND_SERVE | COMMAND_ESTIMATE,
-      .needs = FOR_SNUG,
-      .of_steps = true,
+      FOR_SNUG_AND_STEPS,
       .offset = FIELD(run.memory),
       .word = "auto",
       .word_flag = FIELD(run.memory_auto),
@@ -56,7 +56,7 @@ static const option rows[] = {
       .kind = OPTION_TEXT,
       .group = GROUP_MEMORY,
       .commands = PLANNED,
-      .needs = FOR_SNUG,
+      FOR_SNUG_AND_STEPS,
       .offset = FIELD(run.allow),
       .fallback = "none",
       .help = "techniques that change numerics and that the planner may use: NAME,NAME=SETTING or all" },
@@ -96,8 +96,7 @@ static const option rows[] = {
       .kind = OPTION_BYTES,
       .group = GROUP_MEMORY,
       .commands = PLANNED,
-      .needs = FOR_SNUG,
-      .of_steps = true,
+      FOR_SNUG_AND_STEPS,
       .offset = FIELD(run.away_limit),
       .fallback = "what the disk has",
       .help = "the most that may be in --offload-to at once, as in 20GiB: plans keep to it. On a GPU: the "

@@ -61,13 +61,16 @@ static void what_cannot_be_asked_is_refused(void **state) {
         { STEP "--emit torch", "say --memory SIZE or --gpu NAME" },
         { STEP "--memory auto", "say a size" },
         { STEP "--memory 1GiB --gradient-checkpointing", "leave --gradient-checkpointing out" },
-        { STEP "--memory 1GiB --dtype half", "--dtype asks for another one" },
-        { STEP "--memory 1GiB --adapter-rank 8", "--adapter-rank asks for another one" },
-        { STEP "--memory 1GiB --gpus 2 --shard fsdp", "--shard asks for another one" },
-        { STEP "--memory 1GiB --gpus 2 --shard zero2 --host-keeps optimizer",
-          "--host-keeps asks for another one" },
-        { STEP "--memory 1GiB --optimizer-in-backward", "--optimizer-in-backward asks for another one" },
-        { STEP "--gpu a100-80 --emit torch --average", "--average asks for another one" },
+        { STEP "--memory 1GiB --gpus 2 --shard zero2 --host-keeps optimizer", "a plan has no --host-keeps" },
+        { STEP "--memory 1GiB --optimizer-in-backward", "a plan has no --optimizer-in-backward" },
+        { STEP "--gpu a100-80 --emit torch --average", "a plan has no --average" },
+        { STEP "--memory 1GiB --gpus 2 --shard zero2 --emit torch", "say --shard fsdp" },
+        { STEP "--memory 1GiB --adapter-rank 8 --base-bits 4 --emit torch",
+          "leave --base-bits or --emit out" },
+        { STEP "--memory 1GiB --adapter-rank 8 --adapter-targets q_proj", "no product of a linear module" },
+        { STEP "--memory 1GiB --allow precision", "there are dtype, dtype=autocast" },
+        { STEP "--allow dtype", "say --memory SIZE as well" },
+        { "estimate gpt2 --allow dtype", "--allow is for --framework snug" },
         { STEP "--memory 1GiB --emit hf", "say --emit torch" },
         { STEP "--memory 1GiB --html page.html", "no page" },
         { STEP "--memory 1GiB --solve batch", "leave --memory out" },
@@ -107,6 +110,47 @@ static void policies_are_python(void **state) {
         if (python) command_shell("python3 -m py_compile policy.py");
         free(source);
     }
+}
+
+/* Settings stand in the policy in PyTorch's words. */
+static void policies_say_the_settings(void **state) {
+    static const char *const asked[][3] = {
+        { "--dtype autocast", "with torch.autocast(", "dtype=torch.bfloat16" },
+        { "--dtype half", "p.data = p.data.to(torch.bfloat16)", "def prepare" },
+        { "--adapter-rank 8 --adapter-dropout 0.1",
+          "LoraConfig(r=8, lora_dropout=0.1, target_modules=ADAPTED)", "from peft import" },
+        { "--gpus 2 --shard ddp", "model = DistributedDataParallel(model)", "of each device" },
+        { "--gpus 2 --shard fsdp", "fully_shard(base.get_submodule(name))", "UNITS = [" },
+        { "--gpus 2 --shard fsdp --dtype autocast", "fully_shard(model, mp_policy=policy)",
+          "MixedPrecisionPolicy(param_dtype=torch.bfloat16)" },
+    };
+    bool python = system("command -v python3 >/dev/null") == 0;
+    char line[256], promised[32];
+    (void)state;
+    for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
+        snprintf(line, sizeof line, ON_CPU "--memory 1GiB %s", asked[i][0]);
+        char *source = emitted(line, "policy.py", promised);
+        assert_non_null(strstr(source, promised));
+        for (int k = 1; k < 3; k++)
+            if (!strstr(source, asked[i][k])) fail_msg("%s: no %s in\n%s", asked[i][0], asked[i][k], source);
+        assert_true(strstr(source, "autocast(") == NULL || i == 0);
+        if (python) command_shell("python3 -m py_compile policy.py");
+        free(source);
+    }
+}
+
+/* What is allowed is chosen where f32 does not fit, and stands in the policy. */
+static void types_are_chosen_where_they_are_allowed(void **state) {
+    char promised[32];
+    (void)state;
+    assert_true(command_says(ON_CPU "--memory 900000", 3, "does not fit"));
+    assert_true(command_says(ON_CPU "--memory 900000 --allow dtype=half", 0, "half, which was allowed"));
+    json_document d = command_json(ON_CPU "--memory 1GiB --allow all --json");
+    assert_true(command_number(&d, "least_budget_bytes") < 900000);
+    json_close(&d);
+    char *source = emitted(ON_CPU "--memory 900000 --allow dtype=half", "policy.py", promised);
+    assert_non_null(strstr(source, "p.data = p.data.to(torch.bfloat16)"));
+    free(source);
 }
 
 /* Names of modules are a stranger's: they stay within their quotes. */
@@ -157,6 +201,8 @@ int main(void) {
         cmocka_unit_test(what_does_not_fit_says_what_would),
         cmocka_unit_test(what_cannot_be_asked_is_refused),
         cmocka_unit_test(policies_are_python),
+        cmocka_unit_test(policies_say_the_settings),
+        cmocka_unit_test(types_are_chosen_where_they_are_allowed),
         cmocka_unit_test(names_stay_in_their_quotes),
         cmocka_unit_test(a_step_takes_what_was_promised),
     };

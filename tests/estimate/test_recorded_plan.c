@@ -48,6 +48,11 @@ static uint64_t drawn(uint64_t *seed) {
     return *seed >> 33;
 }
 
+static bool lies_within(const char *outer, const char *inner) {
+    size_t n = strlen(outer);
+    return strncmp(outer, inner, n) == 0 && inner[n] == '.';
+}
+
 /* ---- monotone ---- */
 
 static double seconds_within(const recorded_plan *p, uint64_t budget) {
@@ -87,6 +92,120 @@ static void more_memory_is_never_slower(void **state) {
     }
 }
 
+/* ---- settings that make another step ---- */
+
+static const struct {
+    torch_types types;
+    int64_t rank, gpus;
+    torch_shard shard;
+} settings[] = { { TORCH_AUTOCAST, 0, 1, TORCH_ALONE }, { TORCH_HALF, 0, 1, TORCH_ALONE },
+                 { TORCH_F32, 4, 1, TORCH_ALONE },      { TORCH_AUTOCAST, 4, 1, TORCH_ALONE },
+                 { TORCH_F32, 0, 2, TORCH_DDP },        { TORCH_F32, 0, 2, TORCH_ZERO2 },
+                 { TORCH_F32, 0, 2, TORCH_ZERO3 },      { TORCH_F32, 4, 2, TORCH_FSDP },
+                 { TORCH_AUTOCAST, 0, 2, TORCH_FSDP } };
+enum { SETTINGS = sizeof settings / sizeof *settings };
+
+static plan_request with(const recording *r, int i, bool cuda) {
+    plan_request q = at(r, 8, cuda);
+    q.settings.types = settings[i].types, q.settings.adapter_rank = settings[i].rank;
+    q.settings.gpus = settings[i].gpus, q.settings.shard = settings[i].shard;
+    q.settings.step = 8 * settings[i].gpus, q.settings.base_bits = 16;
+    q.settings.update_by_rule = settings[i].rank > 0;
+    return q;
+}
+
+/* Without a choice a plan promises what is estimated of those settings, and never less than is alive; more
+ * memory is never slower. */
+static void settings_come_first(void **state) {
+    uint64_t seed = 5;
+    recording r;
+    (void)state;
+    open_step(STEP("step_plans"), &r);
+    for (int k = 0; k < 2 * SETTINGS; k++) {
+        recorded_plan p;
+        torch_result asked;
+        plan_request q = with(&r, k / 2, k % 2);
+        find(&q, &p);
+        is_monotone(&p, &seed);
+        assert_int_equal(recorded_play(&r, &q.settings, &asked), STATUS_OK);
+        assert_int_equal(p.plain.live.likely, asked.live.likely);
+        assert_int_equal(p.trained, asked.trained);
+        for (uint32_t i = 0; i < p.count; i++) {
+            assert_true(p.ways[i].bytes >= p.ways[i].live.likely);
+            assert_int_equal(p.ways[i].batch * p.ways[i].accumulate, 8);
+        }
+        assert_true(p.ways[0].bytes < p.plain.bytes);
+        recorded_plan_close(&p);
+    }
+    recording_close(&r);
+}
+
+/* With types that are allowed nothing is slower at any budget, less is enough, and without none is another.
+ */
+static void allowed_types_are_chosen_where_they_help(void **state) {
+    recording r;
+    recorded_plan alone, allowed;
+    uint64_t seed = 3, others = 0;
+    (void)state;
+    open_step(STEP("step_plans"), &r);
+    plan_request q = at(&r, 8, false);
+    find(&q, &alone);
+    q.types = 1u << TORCH_AUTOCAST | 1u << TORCH_HALF;
+    find(&q, &allowed);
+    is_monotone(&allowed, &seed);
+    for (uint32_t i = 0; i < alone.count; i++) {
+        assert_int_equal(alone.ways[i].types, TORCH_F32);
+        assert_true(seconds_within(&allowed, alone.ways[i].bytes) <= alone.ways[i].seconds);
+    }
+    for (uint32_t i = 0; i < allowed.count; i++) others += allowed.ways[i].types != TORCH_F32;
+    assert_true(others && allowed.ways[0].bytes < alone.ways[0].bytes);
+    assert_int_equal(allowed.plain.bytes, alone.plain.bytes); /* as asked */
+    recorded_plan_close(&alone);
+    recorded_plan_close(&allowed);
+    recording_close(&r);
+}
+
+/* Casts that do nothing are none, so plans of both recordings are the same. */
+static void without_casts_plans_are_those_of_the_other_recording(void **state) {
+    recording plain, cast;
+    recorded_plan p, c;
+    (void)state;
+    open_step(STEP("step_blocks"), &plain);
+    open_step(STEP("step_autocast"), &cast);
+    plan_request of_plain = at(&plain, 8, false), of_cast = at(&cast, 8, false);
+    find(&of_plain, &p);
+    find(&of_cast, &c);
+    assert_int_equal(p.count, c.count);
+    for (uint32_t i = 0; i < p.count; i++) {
+        assert_int_equal(p.ways[i].bytes, c.ways[i].bytes);
+        assert_memory_equal(p.ways[i].action, c.ways[i].action, plain.modules.count);
+    }
+    recorded_plan_close(&p);
+    recorded_plan_close(&c);
+    recording_close(&plain);
+    recording_close(&cast);
+}
+
+/* A module around several units would gather all their weights once more. */
+static void what_has_several_units_does_not_act(void **state) {
+    recording r;
+    recorded_plan p;
+    (void)state;
+    open_step(STEP("step_plans"), &r);
+    uint32_t *block_of = memory_new(r.modules.count, sizeof *block_of),
+             blocks = recorded_blocks(&r, block_of);
+    plan_request q = with(&r, SETTINGS - 1, false);
+    find(&q, &p);
+    assert_true(blocks > 1);
+    for (uint32_t i = 0; i < p.count; i++)
+        for (uint32_t m = 0; m < r.modules.count; m++)
+            for (uint32_t k = m; p.ways[i].action[m] && !block_of[m] && k < r.modules.count; k++)
+                if (block_of[k]) assert_false(lies_within(r.modules.of[m], r.modules.of[k]));
+    memory_free(block_of);
+    recorded_plan_close(&p);
+    recording_close(&r);
+}
+
 /* ---- what is promised, and what PyTorch took ---- */
 
 static void promises_are_kept(void **state) {
@@ -121,11 +240,6 @@ static uint32_t module_named(const recording *r, const char *name) {
         if (strcmp(r->modules.of[m], name) == 0) return m;
     fail_msg("%s", name);
     return 0;
-}
-
-static bool lies_within(const char *outer, const char *inner) {
-    size_t n = strlen(outer);
-    return strncmp(outer, inner, n) == 0 && inner[n] == '.';
 }
 
 static void check_choice(const recording *r, const plan_way *w) {
@@ -339,6 +453,10 @@ static void counts_of_other_modules_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(more_memory_is_never_slower),
+        cmocka_unit_test(settings_come_first),
+        cmocka_unit_test(allowed_types_are_chosen_where_they_help),
+        cmocka_unit_test(without_casts_plans_are_those_of_the_other_recording),
+        cmocka_unit_test(what_has_several_units_does_not_act),
         cmocka_unit_test(promises_are_kept),
         cmocka_unit_test(what_may_not_run_again_does_not),
         cmocka_unit_test(the_host_keeps_no_more_than_it_may),

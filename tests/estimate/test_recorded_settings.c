@@ -81,6 +81,52 @@ static void a_step_without_a_wish_stays(void **state) {
     memory_free(bytes);
 }
 
+static void are_equal(const recording_column *a, const recording_column *b) {
+    assert_int_equal(a->count, b->count);
+    for (uint32_t i = 0; i < a->count; i++) assert_true(a->of[i] == b->of[i]);
+}
+
+/* What autograd keeps is written as it was recorded, but for the numbers of storages. */
+static void what_is_kept_stays_without_a_wish(const char *path) {
+    recording r;
+    recorded_sizes sizes;
+    recorded_edit e;
+    recording_program out;
+    uint64_t *bytes;
+    assert_int_equal(recording_read(path, &r), STATUS_OK);
+    const recording_program *p = &r.programs[0];
+    assert_int_equal(recorded_sizes_find(&r, p->batches.of[0], p->lengths.of[0], &sizes), STATUS_OK);
+    assert_int_equal(edit_open(&e, &r, &sizes), STATUS_OK);
+    assert_int_equal(edit_write(&e, &out, &bytes), STATUS_OK);
+    assert_true(p->save_at.count && p->visit_module.count);
+    are_equal(&out.save_module, &p->save_module);
+    are_equal(&out.save_at, &p->save_at);
+    are_equal(&out.save_used, &p->save_used);
+    are_equal(&out.save_until, &p->save_until);
+    are_equal(&out.visit_module, &p->visit_module);
+    are_equal(&out.visit_calls, &p->visit_calls);
+    are_equal(&out.visit_saves, &p->visit_saves);
+    assert_int_equal(out.saved.count, p->saved.count);
+    int64_t before = 0, after = 0;
+    for (uint32_t i = 0; i < p->left.count; i++) before += p->left.of[i], after += out.left.of[i];
+    assert_true(before == after);
+    for (uint32_t i = 0; i < p->save_storage.count; i++)
+        assert_true(bytes[out.save_storage.of[i]] == sizes.bytes[p->save_storage.of[i]]);
+    edit_close(&e);
+    edit_close_program(&out);
+    recorded_sizes_close(&sizes);
+    memory_free(bytes);
+    recording_close(&r);
+}
+
+static void what_is_kept_stays(void **state) {
+    static const char *const steps[] = { GOLDEN, AUTOCAST,
+                                         SNUG_ROOT "/tests/estimate/recorded/step_nested.json",
+                                         SNUG_ROOT "/tests/estimate/recorded/step_plans.json" };
+    (void)state;
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) what_is_kept_stays_without_a_wish(steps[i]);
+}
+
 /* ---- precision ---- */
 
 /* Casts that do nothing are none: from autocast to f32 it is the step that was recorded in f32. */
@@ -92,6 +138,9 @@ static void without_casts_it_is_the_other_recording(void **state) {
     assert_int_equal(recorded_types_of(&r), TORCH_AUTOCAST);
     assert_int_equal(recorded_types_of(&golden), TORCH_F32);
     assert_int_equal(peak_of(&r, &s), peak_of(&golden, &s));
+    s.checkpointing = true; /* so autograd keeps the same */
+    assert_int_equal(peak_of(&r, &s), peak_of(&golden, &s));
+    s.checkpointing = false;
     /* gradients that came of a cast are gradients: what is trained, and the states that a rule gives them */
     for (s.state_bits = 8; s.state_bits <= 32; s.state_bits += 24) {
         s.update_by_rule = true;
@@ -116,6 +165,14 @@ static void with_casts_it_is_the_other_recording(void **state) {
     assert_int_equal(recording_read(AUTOCAST, &r), STATUS_OK);
     assert_int_equal(peak_of(&golden, &s), 754868);
     assert_int_equal(peak_of(&r, &s), 754868 + within);
+    recording_program *p = &r.programs[0];
+    for (uint32_t i = 0; i < recording_storages(p); i++)
+        for (uint32_t k = 0; k < p->batches.count; k++)
+            if (strcmp(p->strings.of[p->dtype.of[i]], "uint8") == 0) p->bytes[k].of[i] = 0;
+    for (int again = 0; again < 2; again++) { /* autograd keeps the same */
+        s.checkpointing = again;
+        assert_int_equal(peak_of(&golden, &s), peak_of(&r, &s));
+    }
     recording_close(&r);
 }
 
@@ -251,6 +308,7 @@ static void states_go_by_shape(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_step_without_a_wish_stays),
+        cmocka_unit_test(what_is_kept_stays),
         cmocka_unit_test(without_casts_it_is_the_other_recording),
         cmocka_unit_test(with_casts_it_is_the_other_recording),
         cmocka_unit_test(what_a_model_casts_itself_widens_the_interval),

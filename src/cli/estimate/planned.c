@@ -1,12 +1,12 @@
 /* The plan of a recorded step for a budget (--memory, or the device's): in words, for programs, and as what
  * applies it in PyTorch. */
 #include <stdio.h>
+#include <string.h>
 
 #include "base/units.h"
 #include "cli/estimate/estimate.h"
 #include "estimate/emit/emit_recorded.h"
 #include "estimate/hardware_files.h"
-#include "estimate/recorded/recorded_rewrite.h"
 #include "io/json.h"
 
 enum { FRONT_LINES = 16 };
@@ -27,22 +27,18 @@ bool estimate_is_planned(const estimate_question *e) {
     return e->subject.recorded && (asked || e->o->estimate.emit == EMIT_TORCH);
 }
 
-/* Ways are played of the calls that were recorded: of a rewritten program nothing says what autograd keeps,
- * nor of a host that updates how long it takes. */
-static status check_same_step(const estimate_question *e) {
+/* Nothing says how long a host takes that updates, nor does a policy have words for these. */
+static status check_settings(const estimate_question *e) {
     const torch_settings *s = &e->settings.torch;
-    const char *said = s->host_keeps                            ? "--host-keeps"
-                       : s->adapter_rank                        ? "--adapter-rank"
-                       : s->in_backward                         ? "--optimizer-in-backward"
-                       : s->averages                            ? "--average"
-                       : torch_is_shared(s)                     ? "--shard"
-                       : recorded_is_rewritten(&e->recorded, s) ? "--dtype"
-                                                                : NULL;
-    if (!said) return STATUS_OK;
-    return status_set(STATUS_INVALID,
-                      "a plan is of the step as it was recorded, and %s asks for another one: record that "
-                      "step and plan it, or leave --memory and --emit out",
-                      said);
+    const char *said = s->host_keeps    ? "--host-keeps"
+                       : s->in_backward ? "--optimizer-in-backward"
+                       : s->averages    ? "--average"
+                                        : NULL;
+    if (said)
+        return status_set(
+            STATUS_INVALID,
+            "a plan has no %s: record the step so and plan it, or leave --memory and --emit out", said);
+    return e->o->estimate.emit == EMIT_TORCH ? emit_recorded_check(s) : STATUS_OK;
 }
 
 static status check(const estimate_question *e) {
@@ -57,10 +53,33 @@ static status check(const estimate_question *e) {
     if (e->settings.torch.checkpointing)
         return status_set(STATUS_INVALID, "a plan chooses which modules are computed again; leave "
                                           "--gradient-checkpointing out");
-    TRY(check_same_step(e));
+    TRY(check_settings(e));
     if (o->html) return status_set(STATUS_INVALID, "--html has no page of such a plan; leave it out");
     if (o->estimate.emit && o->estimate.emit != EMIT_TORCH)
         return status_set(STATUS_INVALID, "a plan of a recorded step is for PyTorch; say --emit torch");
+    return STATUS_OK;
+}
+
+/* --allow: "dtype", "dtype=half" or "all", with commas. */
+static status allow(const char *list, unsigned *types) {
+    static const struct {
+        const char *name;
+        unsigned types;
+    } known[] = { { "all", 1u << TORCH_AUTOCAST | 1u << TORCH_HALF },
+                  { "dtype", 1u << TORCH_AUTOCAST | 1u << TORCH_HALF },
+                  { "dtype=autocast", 1u << TORCH_AUTOCAST },
+                  { "dtype=half", 1u << TORCH_HALF } };
+    for (const char *at = list; at && *at; at += strspn(at, ", ")) {
+        size_t length = strcspn(at, ", "), k = 0, count = sizeof known / sizeof *known;
+        while (k < count && (strlen(known[k].name) != length || strncmp(known[k].name, at, length) != 0)) k++;
+        if (length && k == count)
+            return status_set(STATUS_INVALID,
+                              "--allow: '%.*s' is nothing that a plan of a recorded step chooses; there are "
+                              "dtype, dtype=autocast, dtype=half and all",
+                              length < 60 ? (int)length : 60, at);
+        if (length) *types |= known[k].types;
+        at += length;
+    }
     return STATUS_OK;
 }
 
@@ -96,6 +115,7 @@ static status find(planned *p) {
                        .most_away = run->away_limit,
                        .hardware = &p->rates };
     q.settings.workspace = e->hardware.workspace;
+    TRY(allow(run->allow, &q.types));
     TRY(recorded_plan_find(&q, &p->plan));
     if (p->budget > p->beside) p->way = recorded_plan_within(&p->plan, p->budget - p->beside);
     return STATUS_OK;
@@ -105,6 +125,11 @@ static status find(planned *p) {
 
 static const char *bytes_of(const planned *p, const plan_way *w, char out[UNITS_TEXT_BYTES]) {
     return units_bytes_text(w->bytes + p->beside, out);
+}
+
+/* As --dtype has it. */
+static const char *word_of(torch_types types) {
+    return types == TORCH_HALF ? "half" : types == TORCH_AUTOCAST ? "autocast" : "float32";
 }
 
 static status add_modules(text *t, const planned *p, const plan_way *w, plan_action action) {
@@ -176,6 +201,8 @@ static status say(text *t, const planned *p) {
         return STATUS_OK;
     }
     text_add(t, "\nWithin %s of %s\n", units_bytes_text(p->budget, has), p->measure);
+    if (w->types != p->e->settings.torch.types)
+        text_add(t, "  numbers         %s, which was allowed\n", word_of(w->types));
     text_add(t, "  samples at once %lld, %lld times a step\n", (long long)w->batch, (long long)w->accumulate);
     TRY(add_modules(t, p, w, PLAN_AGAIN));
     TRY(add_modules(t, p, w, PLAN_AWAY));
@@ -211,6 +238,7 @@ static void put_numbers(json_writer *j, const planned *p, const plan_way *w) {
     json_put_integer(j, "micro_batch", w->batch);
     json_put_integer(j, "accumulate", w->accumulate);
     json_put_unsigned(j, "host_bytes", w->host_bytes);
+    json_put_string(j, "dtype", word_of(w->types));
 }
 
 static void put_way(json_writer *j, const char *key, const planned *p, const plan_way *w) {
@@ -278,7 +306,9 @@ static status emit(const planned *p, text *t) {
     char line[160], bytes[UNITS_TEXT_BYTES], has[UNITS_TEXT_BYTES];
     snprintf(line, sizeof line, "takes %s (%llu bytes) of %s, and has %s", bytes_of(p, p->way, bytes),
              (unsigned long long)(p->way->bytes + p->beside), p->measure, units_bytes_text(p->budget, has));
-    return emit_recorded(&p->e->recorded, p->way, line, t);
+    torch_settings with = p->e->settings.torch;
+    with.types = p->way->types;
+    return emit_recorded(&(emit_recorded_of){ &p->e->recorded, &with, p->way, line }, t);
 }
 
 static status answer(planned *p, cli_streams *streams) {

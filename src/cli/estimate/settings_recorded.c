@@ -36,6 +36,8 @@ status estimate_settle_recorded(estimate_question *e) {
     const estimate_options *x = &e->o->estimate;
     const setup_options *run = &e->o->run;
     TRY(check_recorded(x));
+    if (run->allow && !estimate_is_planned(e))
+        return status_set(STATUS_INVALID, "--allow says what a plan may choose; say --memory SIZE as well");
     note_assumed(e);
     int64_t micro = run->micro_batch ? run->micro_batch : run->batch;
     bool other = run->optimizer.kind != OPTIMIZER_ADAMW || x->state_bits < 32 || x->adapter_rank ||

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "estimate/recorded/recorded_rewrite.h"
 #include "io/json.h"
 
 /* ---- names of modules that differ in one number ---- */
@@ -60,12 +61,12 @@ static uint32_t run_from(const numbered *names, uint32_t count, uint32_t i) {
     return i;
 }
 
-static uint32_t split_all(const recording *r, const plan_way *w, plan_action action, bool first,
-                          numbered *names, uint32_t *count) {
-    uint32_t runs = 0, most = *count;
+static uint32_t split_all(const recording *r, const uint8_t *marks, uint8_t mark, bool first, numbered *names,
+                          uint32_t *count) {
+    uint32_t runs = 0;
     *count = 0;
-    for (uint32_t m = 0; m < r->modules.count && *count < most; m++)
-        if (w->action[m] == action) names[(*count)++] = split(r->modules.of[m], first);
+    for (uint32_t m = 0; m < r->modules.count; m++)
+        if (marks[m] == mark) names[(*count)++] = split(r->modules.of[m], first);
     qsort(names, *count, sizeof *names, by_pattern);
     for (uint32_t i = 0; i < *count; i = run_from(names, *count, i)) runs++;
     return runs;
@@ -73,14 +74,14 @@ static uint32_t split_all(const recording *r, const plan_way *w, plan_action act
 
 /* Calls `add` with each run of names that differ in one number, which rises by one: by their last numbers, or
  * by their first ones where that makes fewer. */
-static status each_run(const recording *r, const plan_way *w, plan_action action,
+static status each_run(const recording *r, const uint8_t *marks, uint8_t mark,
                        void (*add)(text *out, const numbered *first, const numbered *last), text *out) {
-    uint32_t count = action == PLAN_AGAIN ? w->again : w->away;
-    numbered *names = memory_new((size_t)count + 1, sizeof *names);
+    uint32_t count;
+    numbered *names = memory_new((size_t)r->modules.count + 1, sizeof *names);
     if (!names) return status_set(STATUS_FAILED, "no memory to write what was planned");
-    uint32_t by_first = split_all(r, w, action, true, names, &count);
-    if (split_all(r, w, action, false, names, &count) > by_first)
-        split_all(r, w, action, true, names, &count);
+    uint32_t by_first = split_all(r, marks, mark, true, names, &count);
+    if (split_all(r, marks, mark, false, names, &count) > by_first)
+        split_all(r, marks, mark, true, names, &count);
     for (uint32_t i = 0, next; i < count; i = next) {
         next = run_from(names, count, i);
         add(out, &names[i], &names[next - 1]);
@@ -110,7 +111,7 @@ static void add_for_python(text *out, const numbered *first, const numbered *las
 
 status emit_recorded_names(const recording *r, const plan_way *w, plan_action action, text *out) {
     text all = { 0 };
-    status result = each_run(r, w, action, add_for_people, &all);
+    status result = each_run(r, w->action, (uint8_t)action, add_for_people, &all);
     if (result == STATUS_OK && all.length) text_add(out, "%s", all.data);
     text_close(&all);
     return result;
@@ -118,13 +119,14 @@ status emit_recorded_names(const recording *r, const plan_way *w, plan_action ac
 
 /* ---- the file ---- */
 
-static status add_list(const recording *r, const plan_way *w, plan_action action, text *out) {
-    text_add(out, action == PLAN_AGAIN ? "AGAIN = [  # run again in backward, and keep their inputs alone\n"
-                                       : "AWAY = [  # what they save for backward is kept with the host\n");
-    TRY(each_run(r, w, action, add_for_python, out));
+status emit_recorded_names_of(const recording *r, const emit_recorded_list *list, text *out) {
+    text_add(out, "%s = [  # %s\n", list->name, list->says);
+    TRY(each_run(r, list->marks, list->mark, add_for_python, out));
     text_add(out, "]\n");
     return STATUS_OK;
 }
+
+static bool is_gathered(const torch_settings *s) { return torch_is_shared(s) && s->shard == TORCH_FSDP; }
 
 static const char away_of_python[] =
     "\n\n"
@@ -132,13 +134,16 @@ static const char away_of_python[] =
     "    return torch.empty_like(t, device=\"cpu\", pin_memory=t.is_cuda).copy_(t)\n\n\n"
     "def to_device(host, device):\n"
     "    return host.to(device, non_blocking=True)\n\n\n"
-    "def kept_away(forward, stays, copies):\n"
+    "def places(module):\n"
+    "    return {t.untyped_storage().data_ptr() for t in (*module.parameters(), *module.buffers())}\n\n\n"
+    "def kept_away(module, forward, stays, copies):\n"
     "    def run(*args, **kwargs):\n"
+    "        stay = places(module) if stays is None else stays\n"
     "        known = {}  # a tensor is copied once, and held until then: its place must not become "
     "another's\n\n"
     "        def pack(t):\n"
     "            storage = t.untyped_storage()\n"
-    "            if storage.nbytes() < LEAST or storage.nbytes() in copies or storage.data_ptr() in stays:\n"
+    "            if storage.nbytes() < LEAST or storage.nbytes() in copies or storage.data_ptr() in stay:\n"
     "                return None, t\n"
     "            place = t.data_ptr(), t.dtype, t.shape, t.stride(), t._version\n"
     "            if place not in known:\n"
@@ -152,41 +157,55 @@ static const char away_of_python[] =
     "        return result\n\n"
     "    return run\n";
 
-static void add_prepare(const recording *r, const plan_way *w, text *out) {
-    text_add(out, "\n\ndef prepare(model):  # once, when it is on its device\n");
-    if (w->again)
+static void add_away(const torch_settings *s, text *out) {
+    text_add(out, is_gathered(s) ? "    stays = None  # weights are where FSDP gathers them\n"
+                                 : "    stays = places(base)\n");
+    text_add(out, s->types == TORCH_AUTOCAST
+                      ? "    copies = {p.untyped_storage().nbytes() // 2 for p in base.parameters()}  "
+                        "# autocast's of weights\n"
+                      : "    copies = set()\n");
+    text_add(out, "    for name in AWAY:\n"
+                  "        module = base.get_submodule(name)\n"
+                  "        module.forward = kept_away(module, module.forward, stays, copies)\n");
+}
+
+static void add_prepare(const emit_recorded_of *q, text *out) {
+    text_add(out, "\n\ndef prepare(model):  # once, when it is on its device, before its optimizer is made\n"
+                  "    base = model\n");
+    emit_recorded_before(q, out);
+    if (q->way->again)
         text_add(out, "    for name in AGAIN:\n"
-                      "        module = model.get_submodule(name)\n"
+                      "        module = base.get_submodule(name)\n"
                       "        module.forward = functools.partial(checkpoint, module.forward, "
                       "use_reentrant=False)\n");
-    if (w->away) {
-        text_add(out, "    stays = {t.untyped_storage().data_ptr() for t in (*model.parameters(), "
-                      "*model.buffers())}\n");
-        text_add(out, *r->autocast ? "    copies = {p.untyped_storage().nbytes() // 2 for p in "
-                                     "model.parameters()}  # autocast's of weights\n"
-                                   : "    copies = set()\n");
-        text_add(out, "    for name in AWAY:\n"
-                      "        module = model.get_submodule(name)\n"
-                      "        module.forward = kept_away(module.forward, stays, copies)\n");
-    }
+    if (q->way->away) add_away(q->settings, out);
+    emit_recorded_behind(q, out);
     text_add(out, "    return model\n");
 }
 
-static void add_step(const recording *r, const plan_way *w, text *out) {
-    bool half = *r->autocast && is_plain(r->autocast);
+/* The type of autocast that was recorded, else the one that rules give. */
+static const char *autocast_of(const recording *r) {
+    return *r->autocast && is_plain(r->autocast) ? r->autocast : "bfloat16";
+}
+
+/* DDP's gradients go out with the last micro-batch. */
+static void add_step(const emit_recorded_of *q, text *out) {
+    bool parts = q->way->accumulate > 1, waits = parts && q->settings->shard == TORCH_DDP;
     text_add(out, "\n\ndef step(model, optimizer, batches, loss_of):  # ACCUMULATE batches of MICRO_BATCH "
                   "samples each\n"
-                  "    losses = []\n"
-                  "    for batch in batches:\n");
-    if (half)
+                  "    losses = []\n");
+    text_add(out, waits ? "    for i, batch in enumerate(batches, 1):\n"
+                          "        model.require_backward_grad_sync = i == ACCUMULATE\n"
+                        : "    for batch in batches:\n");
+    if (q->settings->types == TORCH_AUTOCAST)
         text_add(out,
                  "        with torch.autocast(next(model.parameters()).device.type, dtype=torch.%s):\n"
                  "            loss = loss_of(model, batch)\n",
-                 r->autocast);
+                 autocast_of(q->recording));
     else
         text_add(out, "        loss = loss_of(model, batch)\n");
-    text_add(out, w->accumulate > 1 ? "        loss.backward(torch.full_like(loss, 1 / ACCUMULATE))\n"
-                                    : "        loss.backward()\n");
+    text_add(out, parts ? "        loss.backward(torch.full_like(loss, 1 / ACCUMULATE))\n"
+                        : "        loss.backward()\n");
     text_add(out, "        losses.append(loss.detach())\n"
                   "        del loss, batch\n"
                   "    optimizer.step()\n"
@@ -194,26 +213,54 @@ static void add_step(const recording *r, const plan_way *w, text *out) {
                   "    return losses\n");
 }
 
-status emit_recorded(const recording *r, const plan_way *w, const char *promised, text *out) {
-    text_add(out, "# snug estimate: ");
-    json_add_quoted(out, r->model);
-    text_add(out, " %s\n", promised);
-    text_add(out, "# prepare(model), then for each step of the optimizer step(model, optimizer, batches, "
-                  "loss_of)\n");
-    if (w->again) text_add(out, "import functools\n\n");
+static void add_imports(const emit_recorded_of *q, text *out) {
+    if (q->way->again) text_add(out, "import functools\n\n");
     text_add(out, "import torch\n");
-    if (w->again) text_add(out, "from torch.utils.checkpoint import checkpoint\n");
-    text_add(out, "\nMICRO_BATCH = %lld  # samples at once\n", (long long)w->batch);
+    emit_recorded_imports(q->settings, out);
+    if (q->way->again) text_add(out, "from torch.utils.checkpoint import checkpoint\n");
+}
+
+static status add_lists(const emit_recorded_of *q, text *out) {
+    const plan_way *w = q->way;
+    if (w->again)
+        TRY(emit_recorded_names_of(
+            q->recording,
+            &(emit_recorded_list){ "AGAIN", "run again in backward, and keep their inputs alone", w->action,
+                                   PLAN_AGAIN },
+            out));
+    if (w->away)
+        TRY(emit_recorded_names_of(q->recording,
+                                   &(emit_recorded_list){ "AWAY",
+                                                          "what they save for backward is kept with the host",
+                                                          w->action, PLAN_AWAY },
+                                   out));
+    return emit_recorded_lists(q, out);
+}
+
+status emit_recorded(const emit_recorded_of *q, text *out) {
+    const plan_way *w = q->way;
+    torch_settings played = recorded_prepared(q->settings);
+    emit_recorded_of p = *q;
+    p.settings = &played;
+    TRY(emit_recorded_check(&played));
+    text_add(out, "# snug estimate: ");
+    json_add_quoted(out, q->recording->model);
+    text_add(out, " %s\n", q->promised);
+    text_add(out,
+             "# model = prepare(model), then for each step of the optimizer step(model, optimizer, batches, "
+             "loss_of)\n");
+    add_imports(&p, out);
+    text_add(out, "\nMICRO_BATCH = %lld  # samples at once%s\n", (long long)w->batch,
+             torch_is_shared(&played) ? ", of each device" : "");
     text_add(out, "ACCUMULATE = %lld  # micro-batches of a step, of whose losses the mean is learned from\n",
              (long long)w->accumulate);
-    if (w->again) TRY(add_list(r, w, PLAN_AGAIN, out));
-    if (w->away) TRY(add_list(r, w, PLAN_AWAY, out));
+    TRY(add_lists(&p, out));
     if (w->away) {
         text_add(out, "LEAST = %llu  # bytes: smaller tensors stay on the device\n",
                  (unsigned long long)w->least);
         text_add(out, "%s", away_of_python);
     }
-    add_prepare(r, w, out);
-    add_step(r, w, out);
+    add_prepare(&p, out);
+    add_step(&p, out);
     return STATUS_OK;
 }

@@ -1,5 +1,6 @@
 #include "estimate/recorded/edit.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -19,7 +20,7 @@ static bool grow(recorded_edit *e, void **of, uint32_t *room, uint32_t need, siz
     return true;
 }
 
-static bool add_number(recorded_edit *e, recording_column *c, int64_t x) {
+bool edit_add_number(recorded_edit *e, recording_column *c, int64_t x) {
     if (!grow(e, (void **)&c->of, &c->room, c->count + 1, sizeof *c->of)) return false;
     c->of[c->count++] = x;
     return true;
@@ -42,10 +43,10 @@ static uint32_t string_of(recorded_edit *e, const char *text) {
 }
 
 static uint32_t shape_of(recorded_edit *e, double rows, double columns) {
-    bool fine = add_number(e, &e->shape_at, e->shape_dims.count) &&
-                add_number(e, &e->shape_dims, (int64_t)rows) &&
-                (!(columns > 0) || add_number(e, &e->shape_dims, (int64_t)columns)) &&
-                add_number(e, &e->shape_ranks, columns > 0 ? 2 : 1);
+    bool fine = edit_add_number(e, &e->shape_at, e->shape_dims.count) &&
+                edit_add_number(e, &e->shape_dims, (int64_t)rows) &&
+                (!(columns > 0) || edit_add_number(e, &e->shape_dims, (int64_t)columns)) &&
+                edit_add_number(e, &e->shape_ranks, columns > 0 ? 2 : 1);
     return fine ? e->shape_at.count - 1 : 0;
 }
 
@@ -70,6 +71,7 @@ static void open_storages(recorded_edit *e, const recorded_sizes *sizes) {
     e->storages[0] = (edit_storage){ .gone = true };
     for (uint32_t i = 1; i <= count; i++)
         e->storages[i] = (edit_storage){ .died = EDIT_NEVER,
+                                         .left = EDIT_NEVER,
                                          .dtype = (uint32_t)p->dtype.of[i - 1],
                                          .name = (uint32_t)p->name.of[i - 1],
                                          .shape = (uint32_t)p->shape[0].of[i - 1],
@@ -111,8 +113,7 @@ static void open_calls(recorded_edit *e) {
 
 /* ---- who reads what last ---- */
 
-/* What autograd has kept for a call of forward goes when all calls that differentiate it are done. */
-static uint32_t end_of_node(const recorded_edit *e, uint32_t call) {
+uint32_t edit_end_of_node(const recorded_edit *e, uint32_t call) {
     const edit_call *c = edit_call_at(e, call);
     uint32_t end = call;
     if (c->phase != RECORDING_BACKWARD || !c->of) return call;
@@ -135,7 +136,7 @@ static uint32_t *last_uses(recorded_edit *e) {
     for (uint32_t call = edit_first(e); call; call = edit_next(e, call)) {
         const uint32_t *operand = edit_reads(e, call);
         uint32_t count = e->calls[call].reads + e->calls[call].makes;
-        uint32_t end = count ? end_of_node(e, call) : call;
+        uint32_t end = count ? edit_end_of_node(e, call) : call;
         for (uint32_t k = 0; k < count; k++) last[operand[k]] = end;
         for (uint32_t i = 1; call == forward_end && i <= e->storage_count; i++)
             if (edit_at(e, i)->outlasts) last[i] = call;
@@ -169,6 +170,7 @@ status edit_open(recorded_edit *e, const recording *r, const recorded_sizes *siz
     open_storages(e, sizes);
     open_calls(e);
     if (!e->failed) note_held(e);
+    if (!e->failed) edit_open_kept(e);
     return e->failed ? status_set(STATUS_FAILED, "no memory to estimate") : STATUS_OK;
 }
 
@@ -176,6 +178,7 @@ void edit_close(recorded_edit *e) {
     memory_free(e->storages);
     memory_free(e->calls);
     memory_free(e->operands);
+    memory_free(e->saves);
     memory_free(e->strings.of);
     memory_free(e->shape_ranks.of);
     memory_free(e->shape_dims.of);
@@ -191,6 +194,7 @@ uint32_t edit_add(recorded_edit *e, const edit_new *what) {
     double numbers = what->rows * (what->columns > 0 ? what->columns : 1);
     e->storages[++e->storage_count] =
         (edit_storage){ .died = EDIT_NEVER,
+                        .left = what->role == RECORDING_MADE ? 0 : EDIT_NEVER,
                         .dtype = string_of(e, what->dtype),
                         .name = string_of(e, ""),
                         .shape = shape_of(e, what->rows, what->columns),
@@ -236,23 +240,25 @@ void edit_retype(recorded_edit *e, uint32_t storage, const char *kind) {
     s->dtype = string_of(e, kind);
 }
 
-static bool is_later(const recorded_edit *e, uint32_t a, uint32_t b) {
-    if (a == EDIT_NEVER || b == EDIT_NEVER) return a == EDIT_NEVER;
-    for (uint32_t call = b; call; call = edit_next(e, call))
-        if (call == a) return true;
-    return false;
+static uint32_t place_of(const uint32_t *place, uint32_t call) {
+    return call == EDIT_NEVER ? EDIT_NEVER : place[call];
 }
 
 void edit_replace(recorded_edit *e, const uint32_t *by) {
-    for (uint32_t i = 1; i <= e->storage_count; i++) {
+    uint32_t *place = places(e);
+    for (uint32_t i = 1; place && i <= e->storage_count; i++) {
         edit_storage *old = edit_at(e, i), *new = edit_at(e, by[i]);
         if (by[i] == i) continue;
         if (old->role == RECORDING_GRADIENT && new->role == RECORDING_MADE)
             new->role = RECORDING_GRADIENT, new->name = old->name, new->held = true, new->died = old->died;
-        if (old->held && is_later(e, old->died, new->died)) new->held = true, new->died = old->died;
+        if (old->held && place_of(place, old->died) > place_of(place, new->died))
+            new->held = true, new->died = old->died;
+        if (place_of(place, old->left) > place_of(place, new->left)) new->left = old->left;
         new->loose = true, old->gone = true, old->bytes = 0;
     }
+    memory_free(place);
     for (uint32_t i = 0; i < e->operand_count; i++) e->operands[i] = by[e->operands[i]];
+    for (uint32_t i = 0; i < e->save_count; i++) e->saves[i].storage = by[e->saves[i].storage];
 }
 
 uint32_t edit_divert(recorded_edit *e, uint32_t call, uint32_t storage, const char *kind) {
@@ -295,6 +301,13 @@ static uint32_t add_operands(recorded_edit *e, const uint32_t of[EDIT_OPERANDS])
     return count;
 }
 
+/* Of a product of (m, k) and (k, n) by how many numbers there are. */
+static int64_t operations_of(const recorded_edit *e, const edit_new_call *c) {
+    if (strcmp(c->name, "mm.default") != 0) return 0;
+    double numbers = edit_numbers(e, c->reads[0]) * edit_numbers(e, c->reads[1]);
+    return (int64_t)fmin(2 * sqrt(numbers * edit_numbers(e, c->makes[0])), 0x1p62);
+}
+
 uint32_t edit_insert(recorded_edit *e, uint32_t behind, const edit_new_call *what) {
     if (!grow(e, (void **)&e->calls, &e->call_room, e->call_count + 2, sizeof *e->calls)) return behind;
     uint32_t number = ++e->call_count, next = e->calls[behind].next;
@@ -302,9 +315,11 @@ uint32_t edit_insert(recorded_edit *e, uint32_t behind, const edit_new_call *wha
                     .module = what->module,
                     .of = what->of,
                     .phase = what->phase,
+                    .operations = operations_of(e, what),
                     .first = e->operand_count,
                     .before = behind,
-                    .next = next };
+                    .next = next,
+                    .rewired = true };
     c.reads = add_operands(e, what->reads);
     c.makes = add_operands(e, what->makes);
     e->calls[number] = c;
@@ -320,6 +335,7 @@ uint32_t edit_insert(recorded_edit *e, uint32_t behind, const edit_new_call *wha
 void edit_read_instead(recorded_edit *e, uint32_t call, uint32_t old, uint32_t new) {
     for (uint32_t k = 0; k < e->calls[call].reads; k++)
         if (edit_reads(e, call)[k] == old) edit_reads(e, call)[k] = new;
+    e->calls[call].rewired = true;
     edit_at(e, old)->loose = edit_at(e, new)->loose = true;
 }
 
@@ -386,6 +402,20 @@ void edit_prune(recorded_edit *e) {
 
 /* ---- as a program ---- */
 
+/* The call before it, of one that is gone. */
+static uint32_t still_there(const recorded_edit *e, uint32_t call) {
+    while (call && e->calls[call].gone) call = e->calls[call].before;
+    return call;
+}
+
+/* The call behind which nobody has it: code has what forward made as it had it when it was recorded. */
+static uint32_t end_of(const recorded_edit *e, const uint32_t *place, const edit_storage *s, uint32_t last) {
+    uint32_t end = last ? last : s->born;
+    bool by_forward = s->born && e->calls[s->born].phase == RECORDING_FORWARD && s->left != EDIT_NEVER;
+    uint32_t left = by_forward ? still_there(e, s->left) : 0;
+    return place[left] > place[end] ? left : end;
+}
+
 /* What nothing reads any more dies where it was made. The end of one that died behind a call that is gone is
  * that of the call before. */
 static void find_ends(recorded_edit *e, const uint32_t *place) {
@@ -393,8 +423,8 @@ static void find_ends(recorded_edit *e, const uint32_t *place) {
     for (uint32_t i = 1; last && i <= e->storage_count; i++) {
         edit_storage *s = edit_at(e, i);
         if (s->gone) continue;
-        while (s->died != EDIT_NEVER && s->died && e->calls[s->died].gone) s->died = e->calls[s->died].before;
-        uint32_t end = last[i] ? last[i] : s->born;
+        if (s->died != EDIT_NEVER) s->died = still_there(e, s->died);
+        uint32_t end = end_of(e, place, s, last[i]);
         if (s->loose && !s->held) s->died = end;
         if (s->loose && s->died != EDIT_NEVER && place[end] > place[s->died]) s->died = end;
     }
@@ -415,6 +445,7 @@ static void renumber(recorded_edit *e, const uint32_t *place) {
         sorted[number[i]] = *edit_at(e, i);
     }
     for (uint32_t i = 0; made && i < e->operand_count; i++) e->operands[i] = number[e->operands[i]];
+    for (uint32_t i = 0; made && i < e->save_count; i++) e->saves[i].storage = number[e->saves[i].storage];
     if (made) memcpy(e->storages + 1, sorted + 1, count * sizeof *sorted);
     if (!made) e->failed = true;
     memory_free(first);
@@ -425,20 +456,22 @@ static void renumber(recorded_edit *e, const uint32_t *place) {
 static void put_storages(recorded_edit *e, recording_program *out) {
     for (uint32_t i = 1; i <= e->storage_count && !e->failed; i++) {
         const edit_storage *s = edit_at(e, i);
-        bool there = add_number(e, &out->role, s->role) && add_number(e, &out->dtype, s->dtype) &&
-                     add_number(e, &out->name, s->name) && add_number(e, &out->shape[0], s->shape) &&
-                     add_number(e, &out->bytes[0], (int64_t)s->bytes);
+        bool there = edit_add_number(e, &out->role, s->role) && edit_add_number(e, &out->dtype, s->dtype) &&
+                     edit_add_number(e, &out->name, s->name) &&
+                     edit_add_number(e, &out->shape[0], s->shape) &&
+                     edit_add_number(e, &out->bytes[0], (int64_t)s->bytes);
         if (!there) return;
     }
 }
 
 static void put_call(recorded_edit *e, const uint32_t *place, uint32_t call, recording_program *out) {
     const edit_call *c = edit_call_at(e, call);
-    add_number(e, &out->call_name, c->name), add_number(e, &out->phase, c->phase);
-    add_number(e, &out->module, c->module), add_number(e, &out->of, place[c->of]);
-    add_number(e, &out->operations[0], c->operations);
-    add_number(e, &out->reads, c->reads), add_number(e, &out->makes, c->makes);
-    for (uint32_t k = 0; k < c->reads + c->makes; k++) add_number(e, &out->operands, edit_reads(e, call)[k]);
+    edit_add_number(e, &out->call_name, c->name), edit_add_number(e, &out->phase, c->phase);
+    edit_add_number(e, &out->module, c->module), edit_add_number(e, &out->of, place[c->of]);
+    edit_add_number(e, &out->operations[0], c->operations);
+    edit_add_number(e, &out->reads, c->reads), edit_add_number(e, &out->makes, c->makes);
+    for (uint32_t k = 0; k < c->reads + c->makes; k++)
+        edit_add_number(e, &out->operands, edit_reads(e, call)[k]);
 }
 
 /* Storages by the call at which something happens to them, as lists: of[i] is the next one. */
@@ -469,10 +502,11 @@ static void put_events(recorded_edit *e, const uint32_t *place, recording_progra
     }
     uint32_t call = 0;
     do {
-        if (call) add_number(e, &out->events, 0), put_call(e, place, call, out);
-        for (uint32_t i = fine ? births.first[call] : 0; i; i = births.of[i]) add_number(e, &out->events, i);
+        if (call) edit_add_number(e, &out->events, 0), put_call(e, place, call, out);
+        for (uint32_t i = fine ? births.first[call] : 0; i; i = births.of[i])
+            edit_add_number(e, &out->events, i);
         for (uint32_t i = fine ? deaths.first[call] : 0; i; i = deaths.of[i])
-            add_number(e, &out->events, -(int64_t)i);
+            edit_add_number(e, &out->events, -(int64_t)i);
         call = edit_next(e, call);
     } while (call && fine && !e->failed);
     close_by_call(&births);
@@ -487,11 +521,13 @@ status edit_write(recorded_edit *e, recording_program *out, uint64_t **bytes) {
     if (e->failed) return no_memory();
     uint32_t *place = places(e);
     if (place) find_ends(e, place);
+    if (place) edit_find_kept(e, place);
     if (place) renumber(e, place);
     uint64_t *sizes = memory_new((size_t)e->storage_count + 1, sizeof *sizes);
     if (place && sizes) {
         put_storages(e, out);
         put_events(e, place, out);
+        edit_put_kept(e, place, out);
         for (uint32_t i = 1; i <= e->storage_count; i++) sizes[i] = edit_at(e, i)->bytes;
         copy_column(e, &e->shape_ranks, &out->shape_ranks);
         copy_column(e, &e->shape_dims, &out->shape_dims);
@@ -506,11 +542,13 @@ status edit_write(recorded_edit *e, recording_program *out, uint64_t **bytes) {
 }
 
 void edit_close_program(recording_program *p) {
-    recording_column *const all[] = { &p->role,     &p->dtype,         &p->name,        &p->shape[0],
-                                      &p->bytes[0], &p->call_name,     &p->phase,       &p->module,
-                                      &p->of,       &p->operations[0], &p->reads,       &p->makes,
-                                      &p->operands, &p->events,        &p->shape_ranks, &p->shape_dims,
-                                      &p->shape_at };
+    recording_column *const all[] = { &p->role,         &p->dtype,         &p->name,        &p->shape[0],
+                                      &p->bytes[0],     &p->call_name,     &p->phase,       &p->module,
+                                      &p->of,           &p->operations[0], &p->reads,       &p->makes,
+                                      &p->operands,     &p->events,        &p->shape_ranks, &p->shape_dims,
+                                      &p->shape_at,     &p->left,          &p->saved,       &p->save_module,
+                                      &p->save_storage, &p->save_at,       &p->save_used,   &p->save_until,
+                                      &p->visit_module, &p->visit_calls,   &p->visit_saves };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) memory_free(all[i]->of);
     memory_free(p->strings.of);
     *p = (recording_program){ 0 };

@@ -3,7 +3,8 @@
  * played as any other.
  *
  * Numbers of storages and calls are those of the program and stay; new ones come behind them. The order of
- * calls is a list, so that one can stand anywhere. */
+ * calls is a list, so that one can stand anywhere. What autograd keeps follows the calls (edit_kept.c): a
+ * call of backward that reads another storage than was recorded says that its node has kept that one. */
 #pragma once
 
 #include "estimate/recorded/recorded_play.h"
@@ -20,6 +21,7 @@ typedef struct {
     bool held;     /* something holds it beyond the call of backward that reads it last */
     bool loose;    /* other calls read it than were recorded, so its end is to be found again */
     bool outlasts; /* loose, and stays to the end of forward at least */
+    uint32_t left; /* the call behind which code has let go of it; EDIT_NEVER: none */
 } edit_storage;
 
 typedef struct {
@@ -30,7 +32,17 @@ typedef struct {
     uint32_t first, reads, makes; /* of the operands */
     uint32_t before, next;        /* its neighbours; 0: none */
     bool gone;
+    bool rewired; /* it was put in, or reads other storages than were recorded */
 } edit_call;
+
+/* What autograd keeps: behind call `at`, wanted behind `used`, let go behind `until`; EDIT_NEVER: it is not.
+ */
+typedef struct {
+    uint32_t module, storage, at, used, until;
+    uint32_t node;      /* the call of forward that keeps it; 0: nobody says */
+    uint32_t key, rank; /* its order when it is written */
+    bool was_read;      /* calls of backward read it, as recorded */
+} edit_save;
 
 typedef struct {
     const recording *r;
@@ -38,6 +50,8 @@ typedef struct {
     edit_storage *storages; /* from 1 */
     edit_call *calls;       /* from 1; number 0 is before the first and behind the last */
     uint32_t *operands;
+    edit_save *saves;
+    uint32_t save_count, save_room;
     uint32_t storage_count, storage_room, call_count, call_room, operand_count, operand_room;
     recording_texts strings; /* the program's, and constants behind them */
     recording_column shape_ranks, shape_dims, shape_at;
@@ -105,15 +119,31 @@ typedef struct {
     uint32_t module, of;
     uint32_t reads[EDIT_OPERANDS], makes[EDIT_OPERANDS]; /* up to the first 0 */
 } edit_new_call;
-/* Behind the call `behind`; 0: before all. Of what it makes it is the maker where nobody else is. Returns its
- * number. */
+/* Behind the call `behind`; 0: before all. Of what it makes it is the maker where nobody else is. A product
+ * ("mm.default") has the operations of its operands' sizes. Returns its number. */
 uint32_t edit_insert(recorded_edit *e, uint32_t behind, const edit_new_call *what);
 /* Call `call` reads another storage in place of one. */
 void edit_read_instead(recorded_edit *e, uint32_t call, uint32_t old, uint32_t new);
+/* The last of the calls that differentiate the same call of forward as `call` does; `call` where it does
+ * none. What autograd has kept for that one goes behind it. */
+uint32_t edit_end_of_node(const recorded_edit *e, uint32_t call);
 /* The last call of forward; 0: there is none. */
 uint32_t edit_forward_end(const recorded_edit *e);
 /* Takes it out with what it alone has made. */
 void edit_remove(recorded_edit *e, uint32_t call);
+
+/* ---- what autograd keeps: edit_kept.c ---- */
+
+/* Of the program that is rewritten; edit_open calls it. Nothing where the program does not say. */
+void edit_open_kept(recorded_edit *e);
+/* What is kept by the calls as they now are, in order. `place`: of calls in that order, from 1. Before
+ * storages are numbered anew. */
+void edit_find_kept(recorded_edit *e, const uint32_t *place);
+/* The columns left, saved, saves and visits. Afterwards. */
+void edit_put_kept(recorded_edit *e, const uint32_t *place, recording_program *out);
+bool edit_add_number(recorded_edit *e, recording_column *c, int64_t x);
+
+/* ---- what nobody wants ---- */
 
 /* Takes out calls of backward whose results nobody wants: what leads to no gradient that is there. Storages
  * whose gradients are no longer wanted were dropped before. */

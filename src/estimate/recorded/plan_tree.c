@@ -190,10 +190,25 @@ static bool runs_once(const plan_tree *t, uint32_t module) {
     return module && module < entered->count && entered->of[module] == 1;
 }
 
-static void note_costs(plan_tree *t, const plan_rates *rates, uint32_t *last, uint32_t *stamp) {
+/* A module that has several units would gather their weights once more where it runs again. `block_of`: room
+ * for all modules, which is zero before and after. */
+static void forbid_around_units(plan_tree *t, const torch_settings *s, uint32_t *block_of) {
+    uint32_t modules = t->recording->modules.count;
+    bool gathers = s->shard == TORCH_FSDP || s->shard == TORCH_ZERO3;
+    if (!gathers || !torch_is_shared(s)) return;
+    recorded_blocks(t->recording, block_of);
+    for (uint32_t m = 1; m < modules; m++)
+        for (uint32_t up = t->parent[m]; block_of[m] && up && !block_of[up]; up = t->parent[up])
+            t->again[up].may = t->away[up].may = false;
+    memset(block_of, 0, modules * sizeof *block_of);
+}
+
+static void note_costs(plan_tree *t, const torch_settings *settings, const plan_rates *rates, uint32_t *last,
+                       uint32_t *stamp) {
     const recording_program *p = t->program;
     for (uint32_t m = 0; m < t->recording->modules.count; m++)
         t->again[m].may = runs_once(t, m), t->away[m].may = t->again[m].may && rates->link > 0;
+    forbid_around_units(t, settings, stamp);
     note_changes(t);
     for (uint32_t s = 1; s <= recording_storages(p); s++) {
         const plan_storage *x = &t->storages[s];
@@ -218,11 +233,11 @@ static int by_size(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-static void note_copies(plan_tree *t) {
-    if (!*t->recording->autocast) return;
-    for (uint32_t s = 1; s <= recording_storages(t->program); s++)
-        if (t->program->role.of[s - 1] == RECORDING_PARAMETER)
-            t->copies[t->copy_count++] = t->sizes->bytes[s] / 2;
+static void note_copies(plan_tree *t, const torch_settings *s) {
+    if (s->types != TORCH_AUTOCAST) return;
+    for (uint32_t i = 1; i <= recording_storages(t->program); i++)
+        if (t->program->role.of[i - 1] == RECORDING_PARAMETER)
+            t->copies[t->copy_count++] = t->sizes->bytes[i] / 2;
     qsort(t->copies, t->copy_count, sizeof *t->copies, by_size);
 }
 
@@ -266,9 +281,9 @@ status plan_tree_find(const recording *r, const recorded_sizes *sizes, const tor
         note_births(t);
         note_reads(t);
         t->least = least_of(t);
-        note_copies(t);
+        note_copies(t, s);
         note_seconds(t, s, rates);
-        note_costs(t, rates, last, stamp);
+        note_costs(t, s, rates, last, stamp);
     }
     memory_free(last);
     memory_free(stamp);

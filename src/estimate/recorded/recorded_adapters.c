@@ -34,12 +34,14 @@ static uint32_t weight_of(const adapting *a, uint32_t storage) {
 
 static bool is_linear(const char *class) { return strstr(class, "Linear") || strcmp(class, "Conv1D") == 0; }
 
-static uint32_t module_of_weight(const recorded_edit *e, const char *name) {
+/* 0: it is none of a linear module. */
+static uint32_t module_of_weight(const recording *r, const char *name) {
     size_t length = strlen(name);
     if (length < 8 || strcmp(name + length - 7, ".weight") != 0) return 0;
-    for (uint32_t m = 1; m < e->r->modules.count; m++) {
-        const char *module = e->r->modules.of[m];
-        if (strlen(module) == length - 7 && strncmp(module, name, length - 7) == 0) return m;
+    for (uint32_t m = 1; m < r->modules.count; m++) {
+        const char *module = r->modules.of[m];
+        if (strlen(module) == length - 7 && strncmp(module, name, length - 7) == 0)
+            return is_linear(r->classes.of[m]) ? m : 0;
     }
     return 0;
 }
@@ -48,8 +50,8 @@ static void note_weights(adapting *a) {
     recorded_edit *e = a->e;
     for (uint32_t i = 1; i <= e->storage_count; i++) {
         if (edit_at(e, i)->role != RECORDING_PARAMETER) continue;
-        uint32_t m = module_of_weight(e, edit_name(e, i));
-        if (m && is_linear(e->r->classes.of[m]) && edit_dim(e, i, 1) > 1) a->weight[m] = i;
+        uint32_t m = module_of_weight(e->r, edit_name(e, i));
+        if (m && edit_dim(e, i, 1) > 1) a->weight[m] = i;
         a->of_weight[i] = i;
     }
     for (uint32_t call = edit_first(e); call; call = edit_next(e, call)) {
@@ -87,10 +89,10 @@ typedef struct {
     uint32_t call, module, x, y, node; /* node: the first call of the product's backward */
     uint32_t down, up;                 /* its weights as they are multiplied */
     double rows, in, out, rank;
-    const char *type, *own;      /* of what it computes, and of its weights */
-    uint32_t mask, read, hidden; /* made in forward: of dropout; what `down` multiplies; and its result */
-    uint32_t first, second;      /* calls of forward: the products */
-    uint32_t at;                 /* the last call that was put in */
+    const char *type, *own;          /* of what it computes, and of its weights */
+    uint32_t mask, read, hidden;     /* made in forward: of dropout; what `down` multiplies; and its result */
+    uint32_t dropped, first, second; /* calls of forward: dropout, the products */
+    uint32_t at;                     /* the last call that was put in */
 } adapter;
 
 static uint32_t made_of(adapting *a, const char *type, double rows, double columns) {
@@ -135,8 +137,9 @@ static uint32_t drop(adapting *a, adapter *d, uint32_t x) {
     const char *type = edit_dtype(a->e, x);
     uint32_t made = made_of(a, type, d->rows, d->in);
     d->mask = made_of(a, a->s->cuda ? "bool" : type, d->rows, d->in);
-    return put(
-        a, d, (edit_new_call){ "native_dropout.default", RECORDING_FORWARD, 0, 0, { x }, { made, d->mask } });
+    put(a, d, (edit_new_call){ "native_dropout.default", RECORDING_FORWARD, 0, 0, { x }, { made, d->mask } });
+    d->dropped = d->at;
+    return made;
 }
 
 static void put_forward(adapting *a, adapter *d) {
@@ -250,7 +253,8 @@ static void put_backward(adapting *a, adapter *d) {
     x = cast(a, d, RECORDING_BACKWARD, x, d->own);
     if (d->mask) {
         uint32_t kept = made_of(a, edit_dtype(e, x), d->rows, d->in);
-        x = put(a, d, (edit_new_call){ "mul.Tensor", RECORDING_BACKWARD, 0, 0, { x, d->mask }, { kept } });
+        x = put(a, d,
+                (edit_new_call){ "mul.Tensor", RECORDING_BACKWARD, 0, d->dropped, { x, d->mask }, { kept } });
     }
     add_up(a, d, cast(a, d, RECORDING_BACKWARD, x, edit_dtype(e, dx)), dx, dx_call);
 }
@@ -392,4 +396,22 @@ status recorded_adapt(recorded_edit *e, const torch_settings *s) {
     }
     close_adapting(&a);
     return result;
+}
+
+status recorded_adapted(const recording *r, const torch_settings *s, uint8_t *marks) {
+    const recording_program *p = &r->programs[0];
+    uint32_t *block_of = memory_new((size_t)r->modules.count + 1, sizeof *block_of);
+    if (!block_of) return status_set(STATUS_FAILED, "no memory to estimate");
+    memset(marks, 0, r->modules.count);
+    recorded_blocks(r, block_of);
+    for (uint32_t i = 0; i < recording_storages(p); i++) {
+        int64_t which = p->shape[0].of[i];
+        const char *name = p->strings.of[p->name.of[i]];
+        if (p->role.of[i] != RECORDING_PARAMETER || p->shape_ranks.of[which] < 2) continue;
+        uint32_t m = module_of_weight(r, name);
+        bool matrix = p->shape_dims.of[p->shape_at.of[which] + 1] > 1;
+        marks[m] = m && matrix && torch_is_target(s, name, block_of[m] > 0);
+    }
+    memory_free(block_of);
+    return STATUS_OK;
 }

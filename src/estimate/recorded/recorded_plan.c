@@ -5,6 +5,7 @@
 
 #include "base/memory.h"
 #include "estimate/recorded/plan_ladder.h"
+#include "estimate/recorded/recorded_rewrite.h"
 
 /* Micro-batches that are tried; rungs of a ladder. */
 enum { MOST_MICRO = 8, MOST_RUNGS = 48, LEAST_RUNGS = 4 };
@@ -19,7 +20,10 @@ enum { UNSEEN = 256 };
 typedef struct {
     const plan_request *q;
     recorded_plan *out;
-    torch_settings settings; /* of this micro-batch */
+    torch_types types;       /* that are planned for */
+    uint32_t micros;         /* of all types together */
+    torch_settings settings; /* of this micro-batch, as they are played */
+    recording_program rewritten;
     plan_rates rates;
     plan_tree tree;
     recorded_sizes sizes;
@@ -30,22 +34,10 @@ typedef struct {
 
 /* ---- what is computed with ---- */
 
-/* In 16 bits under autocast, and where the largest weight has them. */
-static bool is_half(const recording *r, const recording_program *p) {
-    uint64_t largest = 0;
-    bool half = false;
-    for (uint32_t i = 0; i < p->role.count; i++) {
-        if (p->role.of[i] != RECORDING_PARAMETER || (uint64_t)p->bytes[0].of[i] <= largest) continue;
-        largest = (uint64_t)p->bytes[0].of[i];
-        half = strstr(p->strings.of[p->dtype.of[i]], "float16") != NULL;
-    }
-    return half || *r->autocast;
-}
-
-static plan_rates rates_of(const plan_request *q, const recording_program *p) {
+static plan_rates rates_of(const plan_request *q, torch_types types) {
     const hardware *h = q->hardware;
     static const double usual_begin = 10e-6; /* seconds, as in torch_time.c */
-    return (plan_rates){ .products = is_half(q->recording, p) ? h->f16 : h->f32,
+    return (plan_rates){ .products = types == TORCH_F32 ? h->f32 : h->f16,
                          .bandwidth = h->bandwidth,
                          .link = q->none_away ? 0 : h->link,
                          .begin = h->call > 0 ? h->call : usual_begin };
@@ -93,7 +85,7 @@ static status fill(planning *n, plan_way *w) {
     torch_result t;
     plan_moved moved;
     double again = 0;
-    w->batch = n->settings.batch, w->accumulate = torch_accumulation(&n->settings);
+    w->batch = n->settings.batch, w->accumulate = torch_accumulation(&n->settings), w->types = n->types;
     count_actions(n, w, &again);
     TRY(play(n, w, &moved, &t));
     w->live = t.live, w->reserved = t.reserved, w->peak_in = t.peak_in;
@@ -201,36 +193,41 @@ static const struct {
                 { PLAN_MAY_AWAY, 0 } };
 enum { LADDERS = sizeof ladders / sizeof *ladders };
 
-static status plan_micro(planning *n, uint32_t micros) {
-    n->rates = rates_of(n->q, n->sizes.program);
+static status plan_micro(planning *n) {
+    n->rates = rates_of(n->q, n->types);
     TRY(plan_tree_find(n->q->recording, &n->sizes, &n->settings, &n->rates, &n->tree));
     n->out->keeps_batch |= n->tree.mixes_samples;
     memset(n->action, 0, n->q->recording->modules.count * sizeof *n->action);
     TRY(add_way(n, n->action));
-    if (n->settings.batch == n->q->settings.batch) n->out->plain = n->out->ways[n->out->count - 1];
+    if (n->settings.batch == n->q->settings.batch && n->types == n->q->settings.types)
+        n->out->plain = n->out->ways[n->out->count - 1];
     n->out->plain.action = NULL;
     for (int i = 0; i < LADDERS; i++) {
         bool link = n->rates.link > 0;
         if (!link && ladders[i].may & PLAN_MAY_AWAY) continue;
-        TRY(add_ladder(n, ladders[i].may, ladders[i].share * n->tree.kept, LADDERS * micros));
+        TRY(add_ladder(n, ladders[i].may, ladders[i].share * n->tree.kept, LADDERS * n->micros));
     }
     return STATUS_OK;
 }
 
 /* STATUS_INVALID: nothing tells how the step grows to that, which may be so of some. */
-static status try_micro(planning *n, int64_t batch, uint32_t micros) {
-    n->settings = n->q->settings;
-    n->settings.batch = batch;
+static status try_micro(planning *n, int64_t batch) {
+    torch_settings asked = n->q->settings;
+    asked.types = n->types, asked.batch = batch;
+    n->settings = recorded_prepared(&asked);
     status result = recorded_sizes_find(n->q->recording, batch, n->settings.context, &n->sizes);
-    if (result == STATUS_OK) result = plan_micro(n, micros);
+    if (result == STATUS_OK)
+        result = recorded_rewrite(n->q->recording, &n->settings, &n->sizes, &n->rewritten);
+    if (result == STATUS_OK) result = plan_micro(n);
     plan_tree_close(&n->tree);
     recorded_sizes_close(&n->sizes);
+    edit_close_program(&n->rewritten);
     return result;
 }
 
-/* Divisors of the step's batch, the largest first; of many the largest ones and 1. */
+/* Divisors of what each device has of the step's batch, the largest first; of many the largest ones and 1. */
 static uint32_t micros_of(const plan_request *q, int64_t *out) {
-    int64_t step = q->settings.step;
+    int64_t step = q->settings.step / (q->settings.gpus > 1 ? q->settings.gpus : 1);
     uint32_t count = 0;
     if (q->micro_is_pinned) {
         out[0] = q->settings.batch;
@@ -264,6 +261,34 @@ static void keep_front(recorded_plan *p, uint64_t most_away) {
     p->count = kept;
 }
 
+static bool may_have(const plan_request *q, torch_types types) {
+    return types == q->settings.types || q->types & 1u << types;
+}
+
+/* Rewriting follows what autograd was seen to keep. */
+static status check_kept(const plan_request *q, torch_types types) {
+    const recording *r = q->recording;
+    torch_settings asked = q->settings;
+    asked.types = types;
+    torch_settings played = recorded_prepared(&asked);
+    if (!recorded_is_rewritten(r, &played) || r->programs[0].left.count) return STATUS_OK;
+    return status_set(STATUS_INVALID,
+                      "these settings make another step of %s, and the file does not say what holds its "
+                      "tensors; record it anew, and plan that",
+                      r->model);
+}
+
+static status try_types(planning *n, torch_types types, const int64_t *micro, uint32_t count) {
+    status result = check_kept(n->q, types);
+    n->types = types;
+    for (uint32_t i = 0; result == STATUS_OK && i < count; i++) {
+        if (i && n->out->keeps_batch) break;
+        result = try_micro(n, micro[i]);
+        if (result == STATUS_INVALID && (i + 1 < count || n->out->count)) result = STATUS_OK;
+    }
+    return result;
+}
+
 status recorded_plan_find(const plan_request *q, recorded_plan *out) {
     int64_t micro[MOST_MICRO];
     uint32_t count = micros_of(q, micro), modules = q->recording->modules.count;
@@ -272,11 +297,9 @@ status recorded_plan_find(const plan_request *q, recorded_plan *out) {
     n.action = memory_new((size_t)modules + 1, sizeof *n.action);
     n.block_of = memory_new((size_t)modules + 1, sizeof *n.block_of);
     status result = n.action && n.block_of ? STATUS_OK : status_set(STATUS_FAILED, "no memory to plan");
-    for (uint32_t i = 0; result == STATUS_OK && i < count; i++) {
-        if (i && out->keeps_batch) break;
-        result = try_micro(&n, micro[i], count);
-        if (result == STATUS_INVALID && (i + 1 < count || out->count)) result = STATUS_OK;
-    }
+    for (torch_types t = TORCH_F32; t <= TORCH_HALF; t++) n.micros += may_have(q, t) ? count : 0;
+    for (torch_types t = TORCH_F32; result == STATUS_OK && t <= TORCH_HALF; t++)
+        if (may_have(q, t)) result = try_types(&n, t, micro, count);
     if (result == STATUS_OK) keep_front(out, q->most_away);
     memory_free(n.action);
     memory_free(n.block_of);

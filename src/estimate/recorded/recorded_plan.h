@@ -4,7 +4,10 @@
  * The ways that are tried do not depend on the budget: for each micro-batch the rungs of some ladders
  * (plan_ladder.h), each of them played to the byte. So more memory is never slower, and what a budget allows
  * a larger one allows. What is not tried may be better: between two rungs, and combinations that save less
- * for each second by the ladder's sums and more at the peak. */
+ * for each second by the ladder's sums and more at the peak.
+ *
+ * Settings that make another step of the recorded one (recorded_rewrite.h) come first: at each micro-batch
+ * the rewritten program is what is planned. */
 #pragma once
 
 #include "estimate/hardware.h"
@@ -15,12 +18,14 @@ typedef struct {
     torch_settings settings;      /* batch: the micro-batch where it is pinned, else the step's */
     bool micro_is_pinned, surely; /* surely: bytes are the upper end of the interval */
     bool none_away;               /* nothing is kept with the host */
+    unsigned types;               /* that the plan may have beside the settings': bits of 1 << torch_types */
     uint64_t most_away;           /* bytes that the host may keep; 0: any number */
     const hardware *hardware;     /* for its rates */
 } plan_request;
 
 typedef struct {
     int64_t batch, accumulate; /* samples at once, and how many times */
+    torch_types types;         /* of numbers: as asked, or as allowed */
     uint8_t *action;           /* plan_action, by module */
     uint32_t again, away;      /* how many modules */
     interval live, reserved;   /* bytes */
@@ -43,8 +48,8 @@ typedef struct {
     uint64_t parameters, trained;
 } recorded_plan;
 
-/* STATUS_INVALID: the recording does not tell how it grows to any of the micro-batches. Close it in any case.
- */
+/* STATUS_INVALID: the recording does not tell how it grows to any of the micro-batches, or what autograd
+ * keeps where settings rewrite it. Close it in any case. */
 status recorded_plan_find(const plan_request *q, recorded_plan *out);
 void recorded_plan_close(recorded_plan *p);
 

@@ -322,14 +322,6 @@ status recorded_play_course(const recording *r, const torch_settings *s, const r
     return result;
 }
 
-/* Where shares are of f32 and all else has 16 bits, there are masters (torch.c). */
-static torch_settings prepared(const torch_settings *s) {
-    torch_settings with = *s;
-    with.masters = s->types == TORCH_AUTOCAST && torch_is_shared(s) && s->shard >= TORCH_ZERO1;
-    if (with.masters) with.types = TORCH_HALF;
-    return with;
-}
-
 static status play_once(const recording *r, const torch_settings *s, torch_result *out) {
     recorded_sizes sizes;
     recorded_course course = { 0 };
@@ -350,7 +342,7 @@ static uint64_t smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }
 /* What a model's own code casts in 16 bits a recording of f32 does not show: the interval reaches to a step
  * that casts nothing. */
 status recorded_play(const recording *r, const torch_settings *s, torch_result *out) {
-    torch_settings with = prepared(s);
+    torch_settings with = recorded_prepared(s);
     torch_result narrow;
     TRY(play_once(r, &with, out));
     if (recorded_types_of(r) == with.types || with.types == TORCH_F32) return STATUS_OK;

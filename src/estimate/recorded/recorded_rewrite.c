@@ -1,5 +1,7 @@
 #include "estimate/recorded/recorded_rewrite.h"
 
+#include <math.h>
+
 #include "base/memory.h"
 #include "estimate/recorded/recorded_adapters.h"
 #include "estimate/recorded/recorded_shard.h"
@@ -18,6 +20,23 @@ static uint64_t numbers_of(const recorded_edit *e, recording_role as) {
     return (uint64_t)numbers;
 }
 
+/* Of each call at the size that is played. */
+static void note_operations(recorded_edit *e, const torch_settings *s, const recorded_sizes *sizes) {
+    double *of = memory_new((size_t)e->call_count + 1, sizeof *of);
+    if (!of) e->failed = true;
+    if (of) recorded_sizes_operations(sizes, s->batch, s->context, of);
+    for (uint32_t call = 1; of && call <= e->call_count; call++)
+        edit_call_at(e, call)->operations = (int64_t)fmin(of[call - 1], 0x1p62);
+    memory_free(of);
+}
+
+torch_settings recorded_prepared(const torch_settings *s) {
+    torch_settings with = *s;
+    with.masters = s->types == TORCH_AUTOCAST && torch_is_shared(s) && s->shard >= TORCH_ZERO1;
+    if (with.masters) with.types = TORCH_HALF;
+    return with;
+}
+
 status recorded_rewrite(const recording *r, const torch_settings *s, recorded_sizes *sizes,
                         recording_program *out) {
     recorded_edit e;
@@ -25,6 +44,7 @@ status recorded_rewrite(const recording *r, const torch_settings *s, recorded_si
     *out = (recording_program){ 0 };
     if (!recorded_is_rewritten(r, s)) return STATUS_OK;
     status result = edit_open(&e, r, sizes);
+    if (result == STATUS_OK) note_operations(&e, s, sizes);
     if (result == STATUS_OK && s->types != recorded_types_of(r))
         recorded_retype(&e, s->types, s->cuda, !s->narrow_throughout);
     uint64_t numbers = numbers_of(&e, RECORDING_PARAMETER); /* before some are coded */

@@ -153,8 +153,12 @@ status recorded_sizes_find(const recording *r, int64_t batch, int64_t length, re
 
 void recorded_sizes_operations(const recorded_sizes *s, int64_t batch, int64_t length, double *out) {
     const recording_program *p = s->program;
-    basis b = basis_of(p);
     double of[RECORDING_MOST_RUNS] = { 0 };
+    if (!p->batches.count) { /* settings have rewritten it, at that size */
+        for (uint32_t c = 0; c < p->call_name.count; c++) out[c] = (double)p->operations[0].of[c];
+        return;
+    }
+    basis b = basis_of(p);
     for (uint32_t c = 0; c < p->call_name.count; c++) {
         for (uint32_t i = 0; i < p->batches.count; i++) of[i] = (double)p->operations[i].of[c];
         out[c] = fmax(number_at(&b, of, (double)batch, (double)length), 0);

@@ -415,7 +415,7 @@ static void cast_gradients(retyping *t, uint32_t call, uint32_t of) {
     }
 }
 
-/* What was cast in forward gets its gradient in its own type. */
+/* What was cast in forward gets its gradient in its own type, when its node is done (validate_outputs). */
 static const char *own_type(const retyping *t, uint32_t of, uint32_t result) {
     const recorded_edit *e = t->e;
     double numbers = edit_numbers(e, result);
@@ -437,7 +437,7 @@ static void cast_results(retyping *t, uint32_t call, uint32_t of) {
         if (!type || is_narrow(e, y) == (type == narrow)) continue;
         uint32_t made = edit_divert(e, call, y, is_narrow(e, y) ? narrow : wide);
         edit_retype(e, y, type);
-        edit_insert(e, call,
+        edit_insert(e, edit_end_of_node(e, call),
                     &(edit_new_call){ .name = "_to_copy.default",
                                       .phase = RECORDING_BACKWARD,
                                       .module = e->calls[call].module,
