@@ -115,19 +115,20 @@ CASES |= {"Mixer (one's own)": Own, "timm resnet18": lambda: Pictures("resnet18"
           "timm convnext_atto": lambda: Pictures("convnext_atto", 128)}
 
 
-# What is said to snug; recorded: autocast, as the step is recorded; half: floats of batches have 16 bits.
+# What is said to snug; recorded: autocast, as the step is recorded; half: floats of batches have 16 bits; narrow:
+# without oneDNN, whose products of 16 bits copy what they read within the call, which no recording of f32 shows.
 SETTINGS = {
     "": dict(said=""),
-    "autocast": dict(said="--dtype autocast"),
-    "half": dict(said="--dtype half", half=True),
+    "autocast": dict(said="--dtype autocast", narrow=True),
+    "half": dict(said="--dtype half", half=True, narrow=True),
     "f32 from autocast": dict(said="--dtype float32", recorded=torch.bfloat16),
     "LoRA": dict(said="--adapter-rank 8"),
     "LoRA, dropout": dict(said="--adapter-rank 8 --adapter-dropout 0.1"),
-    "LoRA, autocast": dict(said="--adapter-rank 8 --dtype autocast"),
+    "LoRA, autocast": dict(said="--adapter-rank 8 --dtype autocast", narrow=True),
     "DDP": dict(said="--gpus 2 --shard ddp", several=True),
-    "DDP, autocast": dict(said="--gpus 2 --shard ddp --dtype autocast", several=True),
+    "DDP, autocast": dict(said="--gpus 2 --shard ddp --dtype autocast", several=True, narrow=True),
     "FSDP": dict(said="--gpus 2 --shard fsdp", several=True),
-    "FSDP, 16 bits": dict(said="--gpus 2 --shard fsdp --dtype autocast", several=True),
+    "FSDP, 16 bits": dict(said="--gpus 2 --shard fsdp --dtype autocast", several=True, narrow=True),
     "FSDP, LoRA": dict(said="--gpus 2 --shard fsdp --adapter-rank 8", several=True),
 }
 
@@ -192,27 +193,36 @@ def run(case, policy, planned, half=False, rank=0, steps=3):
     return [x.clone() for x in losses], peak
 
 
-def run_both(name, source, half, rank=0):
-    policy = policy_of(source)
-    return [run(CASES[name](), policy, planned, half, rank) for planned in (True, False)]
-
-
-def worker(rank, folder, name, sources, half):
-    torch.set_num_threads(1)
-    torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2)
-    answers = [run_both(name, source, half, rank) for source in sources]
+def worker(rank, folder, name, which, sources):
+    """Of each policy the planned run and that of the settings alone, into answers.pt."""
+    setting = SETTINGS[which]
+    if setting.get("several"):
+        torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2)
+    answers = []
+    for source in sources:
+        policy = policy_of(source)
+        with torch.backends.mkldnn.flags(enabled=not setting.get("narrow", False)):
+            answers.append([run(CASES[name](), policy, planned, setting.get("half", False), rank)
+                            for planned in (True, False)])
     if not rank:
         torch.save(answers, folder / "answers.pt")
-    torch.distributed.destroy_process_group()
+    if setting.get("several"):
+        torch.distributed.destroy_process_group()
 
 
-def run_all(name, sources, setting, folder):
-    half = setting.get("half", False)
-    if not setting.get("several"):
-        return [run_both(name, source, half) for source in sources]
-    (folder / "meet").unlink(missing_ok=True)
-    torch.multiprocessing.spawn(worker, (folder, name, sources, half), nprocs=2)
-    return torch.load(folder / "answers.pt")
+def record(_, folder, name, which):
+    case, setting = CASES[name](), SETTINGS[which]
+    with contextlib.redirect_stderr(io.StringIO()):
+        recipe.record(case.make_model, case.make_batch, case.loss_of,
+                      lambda m: torch.optim.AdamW(m.parameters(), foreach=True), batches=(1, 2, 3),
+                      lengths=case.lengths[:1], device="cpu", out=str(folder / "step.json"),
+                      fake=getattr(case, "fake", True),
+                      autocast=setting.get("recorded", getattr(case, "autocast", None)))
+
+
+def apart(work, args, count=1):
+    """In processes of their own, forked: libraries are loaded once, and this one computes nothing."""
+    torch.multiprocessing.start_processes(work, args, nprocs=count, start_method="fork")
 
 
 def ask(snug, path, *more):
@@ -230,21 +240,17 @@ def budgets_of(front, count):
 
 
 def check(snug, name, which, folder, count):
-    case, setting = CASES[name](), SETTINGS[which]
-    path, said = folder / "step.json", setting["said"].split()
-    with contextlib.redirect_stderr(io.StringIO()):
-        recipe.record(case.make_model, case.make_batch, case.loss_of,
-                      lambda m: torch.optim.AdamW(m.parameters(), foreach=True), batches=(1, 2, 3),
-                      lengths=case.lengths[:1], device="cpu", out=str(path), fake=getattr(case, "fake", True),
-                      autocast=setting.get("recorded", getattr(case, "autocast", None)))
+    path, said = folder / "step.json", SETTINGS[which]["said"].split()
+    apart(record, (folder, name, which))
     start = time.perf_counter()
     front = json.loads(ask(snug, path, *said, "--memory", "1TiB", "--json"))["front"]
     seconds = time.perf_counter() - start
     budgets = budgets_of(front, count)
     plans = [json.loads(ask(snug, path, *said, "--memory", str(b), "--json"))["plan"] for b in budgets]
     sources = [ask(snug, path, *said, "--memory", str(b), "--emit", "torch") for b in budgets]
-    for budget, plan, answers in zip(budgets, plans, run_all(name, sources, setting, folder)):
-        (losses, peak), (plain, without) = answers
+    apart(worker, (folder, name, which, sources), 2 if SETTINGS[which].get("several") else 1)
+    answers = torch.load(folder / "answers.pt")
+    for budget, plan, ((losses, peak), (plain, without)) in zip(budgets, plans, answers):
         equal = len(losses) == len(plain) and all(torch.equal(a, b) for a, b in zip(losses, plain))
         yield dict(name=name, setting=which, budget=budget, promised=plan["bytes"], measured=peak, without=without,
                    equal=equal, micro=plan["micro_batch"], again=len(plan["again"]), away=len(plan["away"]),

@@ -39,6 +39,7 @@ typedef struct {
  */
 typedef struct {
     uint32_t module, storage, at, used, until;
+    uint32_t wanted;    /* the call of backward that wants it; 0: none, and `used` says when */
     uint32_t node;      /* the call of forward that keeps it; 0: nobody says */
     uint32_t key, rank; /* its order when it is written */
     bool was_read;      /* calls of backward read it, as recorded */

@@ -23,9 +23,9 @@ static uint32_t behind(const recording_program *p, int64_t calls) {
     return calls > p->call_name.count ? EDIT_NEVER : (uint32_t)calls;
 }
 
-/* The next call of backward says whose tensor it was that was wanted. */
-static uint32_t node_of(const recording_program *p, uint32_t used) {
-    return used < p->call_name.count ? (uint32_t)p->of.of[used] : 0;
+/* The next call of backward wanted it, and says whose it was; 0: there is none. */
+static uint32_t wanted_by(const recording_program *p, uint32_t used) {
+    return used < p->call_name.count ? used + 1 : 0;
 }
 
 static bool add_save(recorded_edit *e, const edit_save *save) {
@@ -101,7 +101,8 @@ void edit_open_kept(recorded_edit *e) {
                            .at = behind(p, p->save_at.of[i]),
                            .used = behind(p, p->save_used.of[i]),
                            .until = behind(p, p->save_until.of[i]) };
-        save.node = node_of(p, save.used);
+        save.wanted = wanted_by(p, save.used);
+        save.node = save.wanted ? (uint32_t)p->of.of[save.wanted - 1] : 0;
         save.was_read = save.node && backward_reads(e, &n, save.node, save.storage);
         if (!add_save(e, &save)) break;
     }
@@ -178,7 +179,7 @@ static void keep_of_node(recorded_edit *e, const by_node *n, uint32_t keeper, co
                                .storage = s,
                                .node = keeper,
                                .at = edit_at(e, s)->born == keeper ? keeper : e->calls[keeper].before,
-                               .used = e->calls[n->first[keeper]].before,
+                               .wanted = n->first[keeper],
                                .until = n->last[keeper],
                                .was_read = true };
             if (!add_save(e, &save)) return;
@@ -234,6 +235,12 @@ static uint32_t earlier(uint32_t a, uint32_t b) { return a < b ? a : b; }
 /* A call's place as a column has it; `last`: calls there are. */
 static int64_t column_of(uint32_t at, uint32_t last) { return at == EDIT_NEVER ? (int64_t)last + 1 : at; }
 
+/* Behind which call it is wanted: gradients are cast before, where they are. */
+static uint32_t used_of(const recorded_edit *e, const uint32_t *place, const edit_save *s) {
+    bool there = s->wanted && !e->calls[s->wanted].gone;
+    return there ? place[s->wanted] - 1 : place_of(e, place, s->wanted ? s->wanted : s->used);
+}
+
 static void put_saves(recorded_edit *e, const uint32_t *place, uint32_t last, recording_program *out) {
     for (uint32_t i = 0; i < e->save_count; i++) {
         const edit_save *s = &e->saves[i];
@@ -242,7 +249,7 @@ static void put_saves(recorded_edit *e, const uint32_t *place, uint32_t last, re
         edit_add_number(e, &out->save_module, s->module);
         edit_add_number(e, &out->save_storage, s->storage);
         edit_add_number(e, &out->save_at, column_of(at, last));
-        edit_add_number(e, &out->save_used, column_of(place_of(e, place, s->used), last));
+        edit_add_number(e, &out->save_used, column_of(used_of(e, place, s), last));
         edit_add_number(e, &out->save_until, column_of(most_of(at, until), last));
     }
 }
