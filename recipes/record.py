@@ -392,33 +392,33 @@ def module_of(function):
     return function
 
 
-def computed_again(model, loss_of, batch):
-    """Numbers of the modules that the model's own library computes again where that is switched on."""
-    numbers, found, waiting = {m: i for i, m in enumerate(model.modules())}, {}, []
+@contextlib.contextmanager
+def noting_again(model, found):
+    """Within it each module that the model's own library would compute again runs once, and its number is found."""
+    numbers, waiting = {m: i for i, m in enumerate(model.modules())}, []
 
     @contextlib.contextmanager
     def note(function):
         m = module_of(function)
         waiting.append(m is None)  # then it is the first that is called
         if m in numbers:
-            found[numbers[m]] = None
-        yield
-        waiting.pop()
+            found.add(numbers[m])
+        try:
+            yield
+        finally:
+            waiting.pop()
 
     def enter(m, _):
         if waiting and waiting[-1]:
             waiting[-1] = False
-            found[numbers[m]] = None
+            if m in numbers:
+                found.add(numbers[m])
     hook = torch.nn.modules.module.register_module_forward_pre_hook(enter)
     try:
         with none_again(model, note):
-            loss_of(model, batch)
-    except Exception as e:
-        print(f"record.py: which modules the library computes again is not known: {e}", file=sys.stderr)
-        return []
+            yield
     finally:
         hook.remove()
-    return sorted(found)
 
 
 def one_step(model, optimizer, loss_of, batch, say_phase=lambda phase: None):
@@ -562,44 +562,79 @@ def write(out, what):  # whole or not at all
             os.remove(beside)
 
 
+def programs_of(step, sizes):
+    """Of each structure its runs: (batch, length, what was recorded)."""
+    programs = []
+    for batch, length in sizes:
+        r = step(batch, length)
+        same = next((p for p in programs if alike(p[0][2], r)), None)
+        if same is None:
+            programs.append(same := [])
+        same.append((batch, length, r))
+    return programs
+
+
+def called(r):  # but for the update, which in a first step makes states
+    return [c[:3] for c in r.calls if c[1] != UPDATE], [m for m, _ in r.saves]
+
+
+def switched(make_model, make_optimizer, step_of, sizes, plain):
+    """Numbers of the modules that the model's own library computes again where that is switched on. Where its code
+    does otherwise then, as T5, which wants gradients of a bias, also programs of such steps, each module once."""
+    found = set()
+    try:
+        with Recorder(torch.nn.Module()):
+            model = make_model().train()
+        with noting_again(model, found):
+            step = step_of(model, make_optimizer(model))
+            first = step(*sizes[0])
+            return sorted(found), programs_of(step, sizes) if found and called(first) != called(plain) else []
+    except Exception as e:
+        print(f"record.py: which modules the library computes again is not known: {e}", file=sys.stderr)
+        return [], []
+
+
+def count_within(runs):
+    """Sizes of the storages that stand for what calls have within themselves."""
+    recorded = [r for r in runs if r.within]
+    bytes_of = within(dict.fromkeys(c for r in recorded for c in r.within.values())) if recorded else {}
+    for r in recorded:
+        for number, c in r.within.items():
+            r.storages[number - 1][1:3] = (bytes_of[c],), bytes_of[c]
+
+
 def record(make_model, make_batch, loss_of, make_optimizer, batches=(1, 2, 3), lengths=(1024, 512),
            autocast=None, device="cuda", fake=True, number=None, out="step.json"):
     """Of make_batch(size, length) for each size with the first length, and for the last but one with the others: sizes
     and lengths that were not recorded are computed from these. device="cpu": as a CPU does it. fake=False: computed in
     truth, for models whose code depends on data. number=1.0: what code is told that looks at a number, as for a log."""
-    programs, assumed = [], set()
     sizes = [(b, lengths[0]) for b in batches] + [(batches[-2:][0], n) for n in lengths[1:]]
     mode = FakeTensorMode(allow_non_fake_inputs=True) if fake else contextlib.nullcontext()
 
     def loss(model, batch):
         with torch.autocast("cpu", autocast) if autocast else contextlib.nullcontext():
             return loss_of(model, batch)
+
+    def step_of(model, optimizer):
+        return lambda size, length: run(model, optimizer, loss, make_batch(size, length), number, device)
     with mode, as_on(device), moving() if fake else contextlib.nullcontext():
         with Recorder(torch.nn.Module()):
             model = make_model().train()
         optimizer = make_optimizer(model)
-        run(model, optimizer, loss, make_batch(*sizes[0]), number)  # which makes the optimizer's states
-        for batch, length in sizes:
-            r = run(model, optimizer, loss, make_batch(batch, length), number, device)
-            assumed |= r.assumed
-            same = next((p for p in programs if alike(p[0][2], r)), None)
-            if same is None:
-                programs.append(same := [])
-            same.append((batch, length, r))
-        recorded = [r for p in programs for _, _, r in p if r.within]
-        bytes_of = within(dict.fromkeys(c for r in recorded for c in r.within.values())) if recorded else {}
-        for r in recorded:
-            for number, c in r.within.items():
-                r.storages[number - 1][1:3] = (bytes_of[c],), bytes_of[c]
+        step = step_of(model, optimizer)
+        step(*sizes[0])  # which makes the optimizer's states
+        programs = programs_of(step, sizes)
         trained = [name for name, p in model.named_parameters() if p.requires_grad]
-        with Recorder(torch.nn.Module(), number):
-            again = computed_again(make_model().train(), loss, make_batch(*sizes[0]))
+        again, others = switched(make_model, make_optimizer, step_of, sizes, programs[0][0][2])
+        count_within(r for p in programs + others for _, _, r in p)
+    r = programs[-1][-1][2]
+    assumed = sorted(set().union(*(r.assumed for p in programs + others for _, _, r in p)))
     head = {"snug_step": VERSION, "torch": torch.__version__, "device": device, "model": type(model).__name__,
             "autocast": str(autocast)[6:] if autocast else "", "optimizer": type(optimizer).__name__,
             "modules": [list(m) for m in r.modules], "entered": r.entered, "again": again,
-            "trained": trained, "assumed": sorted(assumed)}
-    write(out, head | {"programs": [program(p) for p in programs]})
-    for what in sorted(assumed):
+            "trained": trained, "assumed": assumed}
+    write(out, head | {"programs": [program(p) for p in programs] + [{"switched": 1} | program(p) for p in others]})
+    for what in assumed:
         print(f"assumed: {what}", file=sys.stderr)
     print(f"{out}: {len(r.calls):,} calls; batches and lengths of one structure: "
           + "; ".join(", ".join(f"{b} x {n}" for b, n, _ in p) for p in programs), file=sys.stderr)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes tests/estimate/recorded/step_blocks.json, step_autocast.json and step_nested.json, recorded steps of small
-models, and prints the peaks of live bytes that PyTorch's profiler counts of the steps themselves on the CPU, which
-tests/estimate/test_recorded.c has. Needs torch."""
+"""Writes step_blocks.json, step_autocast.json, step_nested.json and step_switched.json to tests/estimate/recorded/,
+recorded steps of small models, and prints the peaks of live bytes that PyTorch's profiler counts of the steps
+themselves on the CPU, which tests/estimate/test_recorded.c has. Needs torch."""
 
 import pathlib
 import sys
@@ -74,6 +74,32 @@ class Nested(torch.nn.Module):
         return self.head(x)
 
 
+class Biased(torch.nn.Module):
+    """Its code does otherwise where blocks are computed again: a bias of zeros wants a gradient then, as T5's does."""
+
+    def __init__(self, again=False):
+        super().__init__()
+        self.table, self.again = torch.nn.Embedding(WORDS, WIDTH), again
+        self.blocks = torch.nn.ModuleList(BiasedBlock() for _ in range(3))
+        self.head = torch.nn.Linear(WIDTH, WORDS)
+
+    def set_grad_checkpointing(self):
+        self.again = True
+
+    def forward(self, ids):
+        x = self.table(ids)
+        bias = torch.zeros(x.shape)
+        bias.requires_grad = self.again
+        for block in self.blocks:
+            x = torch.utils.checkpoint.checkpoint(block, x, bias, use_reentrant=False) if self.again else block(x, bias)
+        return self.head(x)
+
+
+class BiasedBlock(Block):
+    def forward(self, x, bias):
+        return super().forward(x + bias)
+
+
 class Case:
     lengths = (64, 32)
 
@@ -105,3 +131,4 @@ if __name__ == "__main__":
     write(Model, "step_blocks.json")
     write(Model, "step_autocast.json", torch.bfloat16)
     write(Nested, "step_nested.json")
+    write(Biased, "step_switched.json")

@@ -53,6 +53,48 @@ def check_fresh(program, folder):
         sys.exit(f"a batch of 8 takes {large} bytes and one of 4 {small}")
 
 
+SWITCHED = """
+
+class Block(torch.nn.Linear):
+    def forward(self, x, bias):
+        return super().forward(x + bias).relu()
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks, self.again = torch.nn.ModuleList(Block(8, 8) for _ in range(3)), False
+
+    def set_grad_checkpointing(self):
+        self.again = True
+
+    def forward(self, x):
+        bias = torch.zeros(x.shape)
+        bias.requires_grad = self.again  # as T5's
+        for block in self.blocks:
+            x = torch.utils.checkpoint.checkpoint(block, x, bias, use_reentrant=False) if self.again else block(x, bias)
+        return x.sum()
+
+
+record(Model, lambda size, length: torch.zeros(size, length, 8), lambda model, x: model(x),
+       lambda model: torch.optim.SGD(model.parameters()), batches=(2, 3), lengths=(4,), device="cpu")
+"""
+
+
+def check_switched(program, folder):
+    """A model whose code does otherwise where modules are computed again: that step is recorded beside the other."""
+    (folder / "step.py").write_text((ROOT / "recipes" / "record.py").read_text() + SWITCHED)
+    subprocess.run([sys.executable, "step.py"], cwd=folder, capture_output=True, check=True)
+    recording = check(folder / "step.json")
+    if recording["again"] != [2, 3, 4] or [p.get("switched", 0) for p in recording["programs"]] != [0, 1]:
+        sys.exit(f"of a model with a switch there is {recording['again']}, and not a program with it and one without")
+    both = answer(program, folder / "step.json", "--batch", "2", "--gradient-checkpointing")
+    recording["programs"].pop()
+    (folder / "less.json").write_text(json.dumps(recording))
+    if not answer(program, folder / "less.json", "--batch", "2", "--gradient-checkpointing") < both:
+        sys.exit("the gradient that the switch alone makes is not counted")
+
+
 def main():
     stored = sorted((ROOT / "tests" / "estimate" / "recorded").glob("*.json"))
     for path in stored:
@@ -61,9 +103,11 @@ def main():
     is_refused(recording, lambda r: r.update(snug_step=2))
     is_refused(recording, lambda r: r["programs"][0]["calls"].update(phase=[3]))
     is_refused(recording, lambda r: r["programs"][0]["saves"].pop("until"))
+    is_refused(recording, lambda r: r["programs"][0].update(switched=2))
     if importlib.util.find_spec("torch"):
         with tempfile.TemporaryDirectory() as folder:
             check_fresh(sys.argv[1], pathlib.Path(folder))
+            check_switched(sys.argv[1], pathlib.Path(folder))
     print(f"{len(stored)} stored recordings" + (" and a fresh one" if importlib.util.find_spec("torch") else ""))
 
 

@@ -81,6 +81,46 @@ static void modules_may_lie_within_one_another(void **state) {
     recording_close(&r);
 }
 
+/* A step whose library was told to compute modules again counts with --gradient-checkpointing alone. */
+static void the_librarys_switch_may_make_another_step(void **state) {
+    recording r;
+    recorded_sizes sizes;
+    (void)state;
+    open_golden(&r);
+    for (int again = 0; again < 2; again++) { /* without such a step the other one counts */
+        assert_int_equal(recorded_sizes_find(&r, 2, 64, again, &sizes), STATUS_OK);
+        assert_ptr_equal(sizes.program, &r.programs[0]);
+        recorded_sizes_close(&sizes);
+    }
+    r.programs[1] = r.programs[0], r.programs[1].switched = true, r.program_count = 2;
+    for (int again = 0; again < 2; again++)
+        for (int64_t batch = 2; batch < 6; batch += 3) { /* recorded, and computed */
+            assert_int_equal(recorded_sizes_find(&r, batch, 64, again, &sizes), STATUS_OK);
+            assert_ptr_equal(sizes.program, &r.programs[again]);
+            assert_int_equal(sizes.was_recorded, batch == 2);
+            recorded_sizes_close(&sizes);
+        }
+    r.program_count = 1; /* the second has the columns of the first */
+    recording_close(&r);
+}
+
+/* Where nothing says what is to be computed again, nothing is. */
+static void without_modules_that_repeat_none_is_computed_again(void **state) {
+    recording r;
+    torch_settings s = at(2, 64);
+    (void)state;
+    open_golden(&r);
+    assert_true(recorded_computes_again(&r));
+    uint64_t once = peak_of(&r, &s);
+    s.checkpointing = true;
+    assert_true(peak_of(&r, &s) < once);
+    for (uint32_t i = 0; i < r.modules.count; i++)
+        if (strcmp(r.classes.of[i], "ModuleList") == 0) memcpy(r.classes.of[i], "ModuleDict", 10);
+    assert_false(recorded_computes_again(&r));
+    assert_int_equal(peak_of(&r, &s), once);
+    recording_close(&r);
+}
+
 /* A recording that does not say what is kept and which modules ran: what calls read tells as much here. */
 static void what_is_kept_can_be_guessed(void **state) {
     recording r;
@@ -165,9 +205,9 @@ static void sizes_grow_by_samples_and_tokens(void **state) {
     recorded_sizes recorded, computed;
     (void)state;
     open_golden(&r);
-    assert_int_equal(recorded_sizes_find(&r, 3, 64, &recorded), STATUS_OK);
+    assert_int_equal(recorded_sizes_find(&r, 3, 64, false, &recorded), STATUS_OK);
     assert_true(recorded.was_recorded);
-    assert_int_equal(recorded_sizes_find(&r, 6, 64, &computed), STATUS_OK);
+    assert_int_equal(recorded_sizes_find(&r, 6, 64, false, &computed), STATUS_OK);
     assert_false(computed.was_recorded);
     const recording_program *p = recorded.program;
     for (uint32_t i = 1; i <= recording_storages(p); i++) {
@@ -284,6 +324,8 @@ static void what_contradicts_itself_is_refused(void **state) {
     is_refused_with("\"visits\":{\"module\":[0,1,3", "\"visits\":{\"module\":[0,1", "differ in length");
     is_refused_with("\"again\":[]", "\"again\":[600000]", "computed again are not there");
     is_refused_with("\"calls\":[0,17", "\"calls\":[18,17", "ends before it begins");
+    is_refused_with("{\"runs\":", "{\"switched\":1,\"runs\":", "first program is one of modules that are");
+    is_refused_with("{\"runs\":", "{\"switched\":2,\"runs\":", "may not stand there");
 }
 
 /* One batch does not tell how a step grows, and the sentence says what does. */
@@ -318,10 +360,10 @@ static void sums_have_a_bound(void **state) {
     recorded_sizes sizes;
     (void)state;
     r.programs[0] = plain_program(bytes, STORAGES, 1ll << 45);
-    assert_int_equal(recorded_sizes_find(&r, 1, 1, &sizes), STATUS_OK);
+    assert_int_equal(recorded_sizes_find(&r, 1, 1, false, &sizes), STATUS_OK);
     recorded_sizes_close(&sizes);
     r.programs[0] = plain_program(bytes, STORAGES, 1ll << 46);
-    assert_int_equal(recorded_sizes_find(&r, 1, 1, &sizes), STATUS_INVALID);
+    assert_int_equal(recorded_sizes_find(&r, 1, 1, false, &sizes), STATUS_INVALID);
     assert_non_null(strstr(status_message(), "2^60 bytes or more together"));
     recorded_sizes_close(&sizes);
 }
@@ -352,6 +394,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(peaks_are_those_of_the_steps_themselves),
         cmocka_unit_test(modules_may_lie_within_one_another),
+        cmocka_unit_test(the_librarys_switch_may_make_another_step),
+        cmocka_unit_test(without_modules_that_repeat_none_is_computed_again),
         cmocka_unit_test(what_is_kept_can_be_guessed),
         cmocka_unit_test(copies_of_weights_can_be_guessed),
         cmocka_unit_test(items_of_lists_are_blocks),

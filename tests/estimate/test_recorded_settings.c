@@ -60,7 +60,7 @@ static void a_step_without_a_wish_stays(void **state) {
     recording_program out;
     uint64_t *bytes;
     (void)state;
-    assert_int_equal(recorded_sizes_find(&golden, 2, 64, &sizes), STATUS_OK);
+    assert_int_equal(recorded_sizes_find(&golden, 2, 64, false, &sizes), STATUS_OK);
     assert_int_equal(edit_open(&e, &golden, &sizes), STATUS_OK);
     assert_int_equal(edit_write(&e, &out, &bytes), STATUS_OK);
     edit_close(&e);

@@ -25,7 +25,7 @@ static status check(const framework_subject *q, const framework_settings *settin
         return status_set(STATUS_INVALID,
                           "--optimizer-in-backward updates with each micro-batch, so none add "
                           "up; leave --micro-batch and --accumulate out");
-    status result = recorded_sizes_find(q->recorded, s->batch, s->context, &sizes);
+    status result = recorded_sizes_find(q->recorded, s->batch, s->context, s->checkpointing, &sizes);
     recorded_sizes_close(&sizes);
     return result;
 }
@@ -94,7 +94,7 @@ static status estimate(const framework_subject *q, const framework_settings *s, 
 
 static void describe_runs(const recording *r, const torch_settings *s, text *out) {
     recorded_sizes sizes;
-    if (recorded_sizes_find(r, s->batch, s->context, &sizes) != STATUS_OK) return;
+    if (recorded_sizes_find(r, s->batch, s->context, s->checkpointing, &sizes) != STATUS_OK) return;
     const recording_program *p = sizes.program;
     if (!sizes.was_recorded) {
         text_add(out, "sizes are computed from those recorded at");
@@ -133,6 +133,19 @@ static void describe_rules(const recording *x, const torch_settings *s, text *ou
     if (s->averages) text_add(out, "an average of weights and buffers stands beside them\n");
 }
 
+static void describe_again(const recording *x, text *out) {
+    if (!recorded_computes_again(x))
+        text_add(out,
+                 "nothing is computed again: %s has no list of modules of one class, and its library "
+                 "computes none again; record it with torch.utils.checkpoint in it where you have that\n",
+                 x->model);
+    else if (x->again.count)
+        text_add(out,
+                 "the modules that the model's own library computes again keep their inputs and run twice\n");
+    else
+        text_add(out, "the items of the model's lists of modules keep their inputs and are computed again\n");
+}
+
 static void describe(const framework_subject *q, const framework_settings *settings,
                      const framework_result *r, text *out) {
     const torch_settings *s = &settings->torch;
@@ -151,8 +164,7 @@ static void describe(const framework_subject *q, const framework_settings *setti
         text_add(out, "the update is not the recorded one: it is played by rules for --optimizer %s\n",
                  optimizer_name(s->optimizer));
     describe_rules(x, s, out);
-    if (s->checkpointing)
-        text_add(out, "the items of the model's lists of modules keep their inputs and are computed again\n");
+    if (s->checkpointing) describe_again(x, out);
     if (s->cuda && strcmp(x->device, "cpu") == 0)
         text_add(out, "it was recorded as on a CPU, where dropout keeps more; record it with "
                       "device=\"cuda\" for a GPU\n");
@@ -170,7 +182,7 @@ static int64_t *variable(framework_settings *s, framework_variable v) {
 static bool is_told(const framework_subject *q, const torch_settings *s) {
     recorded_sizes sizes;
     recorded_course course = { 0 };
-    status result = recorded_sizes_find(q->recorded, s->batch, s->context, &sizes);
+    status result = recorded_sizes_find(q->recorded, s->batch, s->context, s->checkpointing, &sizes);
     if (result == STATUS_OK && s->checkpointing)
         result = recorded_course_find(q->recorded, sizes.program, true, &course);
     recorded_course_close(&course);
@@ -208,7 +220,7 @@ static bool to_one(const framework_subject *q, framework_settings *s, char *out)
 static bool to_checkpointing(const framework_subject *q, framework_settings *settings, char *out) {
     torch_settings *s = &settings->torch;
     snprintf(out, FRAMEWORK_CHANGE_BYTES, "--gradient-checkpointing");
-    if (s->checkpointing) return false;
+    if (s->checkpointing || !recorded_computes_again(q->recorded)) return false;
     s->checkpointing = true;
     return is_told(q, s);
 }

@@ -68,6 +68,12 @@ uint32_t recorded_blocks_again(const recording *r, uint32_t *block_of) {
     return count;
 }
 
+bool recorded_computes_again(const recording *r) {
+    for (uint32_t i = 0; i < r->modules.count; i++)
+        if (is_list(r->classes.of[i]) && repeats(r, i)) return true;
+    return r->again.count > 0;
+}
+
 uint32_t recorded_block_of_name(const recording *r, const uint32_t *block_of, const char *weight) {
     uint32_t found = 0;
     for (uint32_t m = 1; m < r->modules.count; m++)

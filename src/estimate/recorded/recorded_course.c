@@ -258,11 +258,6 @@ status recorded_course_find(const recording *r, const recording_program *p, bool
     uint32_t blocks = recorded_blocks_again(r, block_of);
     status result = recorded_course_weave(r, p, block_of, blocks, c);
     memory_free(block_of);
-    if (result == STATUS_OK && !blocks)
-        return status_set(STATUS_INVALID,
-                          "--gradient-checkpointing: %s has no list of modules of one class, so nothing says "
-                          "which are to be computed again; record it with torch.utils.checkpoint in it",
-                          r->model);
     return result;
 }
 

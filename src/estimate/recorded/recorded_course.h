@@ -18,7 +18,7 @@ typedef struct {
 } recorded_course;
 
 /* `again`: the blocks are computed again: those that the recording names, or the items of the model's
- * outermost lists of modules of one class. STATUS_INVALID where it has none. Close it in any case. */
+ * outermost lists of modules of one class; where it has none, nothing. Close it in any case. */
 status recorded_course_find(const recording *r, const recording_program *p, bool again, recorded_course *c);
 /* The same with blocks that somebody else chose: `block_of` has the innermost block of each module, from 1;
  * 0: it is in none. Without blocks it is as recorded. */
@@ -48,5 +48,7 @@ uint32_t recorded_blocks(const recording *r, uint32_t *block_of);
 /* The same of the blocks that are computed again, which may lie within one another: the innermost one. They
  * are those that the model's own library computes again, where the recording names some. */
 uint32_t recorded_blocks_again(const recording *r, uint32_t *block_of);
+/* Are there any? */
+bool recorded_computes_again(const recording *r);
 /* The block of the module that has a weight of that name, as "model.layers.0.mlp.up.weight"; 0: none. */
 uint32_t recorded_block_of_name(const recording *r, const uint32_t *block_of, const char *weight);

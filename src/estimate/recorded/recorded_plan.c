@@ -215,7 +215,7 @@ static status try_micro(planning *n, int64_t batch) {
     torch_settings asked = n->q->settings;
     asked.types = n->types, asked.batch = batch;
     n->settings = recorded_prepared(&asked);
-    status result = recorded_sizes_find(n->q->recording, batch, n->settings.context, &n->sizes);
+    status result = recorded_sizes_find(n->q->recording, batch, n->settings.context, false, &n->sizes);
     if (result == STATUS_OK)
         result = recorded_rewrite(n->q->recording, &n->settings, &n->sizes, &n->rewritten);
     if (result == STATUS_OK) result = plan_micro(n);

@@ -327,7 +327,7 @@ static status play_once(const recording *r, const torch_settings *s, torch_resul
     recorded_course course = { 0 };
     recording_program rewritten = { 0 };
     *out = (torch_result){ 0 };
-    status result = recorded_sizes_find(r, s->batch, s->context, &sizes);
+    status result = recorded_sizes_find(r, s->batch, s->context, s->checkpointing, &sizes);
     if (result == STATUS_OK) result = recorded_rewrite(r, s, &sizes, &rewritten);
     if (result == STATUS_OK) result = recorded_course_find(r, sizes.program, s->checkpointing, &course);
     if (result == STATUS_OK) result = recorded_play_course(r, s, &sizes, &course, out);

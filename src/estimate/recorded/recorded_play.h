@@ -18,8 +18,9 @@ typedef struct {
     uint64_t parameters, trained;  /* how many of the whole, where settings have rewritten it; else 0 */
 } recorded_sizes;
 
-/* STATUS_INVALID where nothing tells how the step grows to that. Close it in any case. */
-status recorded_sizes_find(const recording *r, int64_t batch, int64_t length, recorded_sizes *s);
+/* `again`: with --gradient-checkpointing, where the model's own code may do otherwise. STATUS_INVALID where
+ * nothing tells how the step grows to that. Close it in any case. */
+status recorded_sizes_find(const recording *r, int64_t batch, int64_t length, bool again, recorded_sizes *s);
 void recorded_sizes_close(recorded_sizes *s);
 /* Operations of each call at that batch and length, which `s` was found for; `out` has room for all calls. */
 void recorded_sizes_operations(const recorded_sizes *s, int64_t batch, int64_t length, double *out);

@@ -91,19 +91,25 @@ static double operations_at(const basis *b, double batch, double length) {
     return number_at(b, sum, batch, length);
 }
 
-static bool find_run(const recording *r, int64_t batch, int64_t length, uint32_t *program, uint32_t *run) {
-    for (*program = 0; *program < r->program_count; ++*program)
-        for (*run = 0; *run < r->programs[*program].batches.count; ++*run)
-            if (batch_of(&r->programs[*program], *run) == batch &&
-                length_of(&r->programs[*program], *run) == length)
-                return true;
+/* Of programs with the library's switch on, or of those without. */
+static bool find_run(const recording *r, bool switched, int64_t batch, int64_t length, uint32_t *program,
+                     uint32_t *run) {
+    for (*program = 0; *program < r->program_count; ++*program) {
+        const recording_program *p = &r->programs[*program];
+        for (*run = 0; p->switched == switched && *run < p->batches.count; ++*run)
+            if (batch_of(p, *run) == batch && length_of(p, *run) == length) return true;
+    }
     return false;
 }
 
-static uint32_t most_runs(const recording *r) {
-    uint32_t most = 0;
-    for (uint32_t i = 1; i < r->program_count; i++)
-        if (r->programs[i].batches.count > r->programs[most].batches.count) most = i;
+/* RECORDING_MOST_PROGRAMS where there is none such. */
+static uint32_t most_runs(const recording *r, bool switched) {
+    uint32_t most = RECORDING_MOST_PROGRAMS;
+    for (uint32_t i = 0; i < r->program_count; i++) {
+        if (r->programs[i].switched != switched) continue;
+        if (most == RECORDING_MOST_PROGRAMS || r->programs[i].batches.count > r->programs[most].batches.count)
+            most = i;
+    }
     return most;
 }
 
@@ -123,10 +129,11 @@ static status check_basis(const basis *b, int64_t batch, int64_t length) {
     return STATUS_OK;
 }
 
-status recorded_sizes_find(const recording *r, int64_t batch, int64_t length, recorded_sizes *s) {
+status recorded_sizes_find(const recording *r, int64_t batch, int64_t length, bool again, recorded_sizes *s) {
     uint32_t program = 0, run = 0;
-    *s = (recorded_sizes){ .was_recorded = find_run(r, batch, length, &program, &run) };
-    if (!s->was_recorded) program = most_runs(r);
+    bool switched = again && most_runs(r, true) < RECORDING_MOST_PROGRAMS;
+    *s = (recorded_sizes){ .was_recorded = find_run(r, switched, batch, length, &program, &run) };
+    if (!s->was_recorded) program = most_runs(r, switched);
     const recording_program *p = s->program = &r->programs[program];
     basis b = basis_of(p);
     s->has_batches = b.has_batch, s->has_lengths = b.has_length;

@@ -169,6 +169,14 @@ static status read_visits(json_reader *r, const char *key, void *into) {
     return json_reader_skip(r);
 }
 
+static status read_switched(json_reader *r, recording_program *p) {
+    static const range flags = { 0, 1 };
+    int64_t switched = 0;
+    TRY(read_number(r, &flags, &switched));
+    p->switched = switched != 0;
+    return STATUS_OK;
+}
+
 /* [[1, 1024], [2, 1024]]: into two columns. */
 static status read_runs(json_reader *r, recording_program *p) {
     bool more;
@@ -211,6 +219,7 @@ static status read_program(json_reader *r, const char *key, void *into) {
     recording_program *p = into;
     static const range events = { -(int64_t)MOST_NUMBERS, MOST_NUMBERS };
     if (is(key, "runs")) return read_runs(r, p);
+    if (is(key, "switched")) return read_switched(r, p);
     if (is(key, "storages")) return read_object(r, read_storages, p);
     if (is(key, "calls")) return read_object(r, read_calls, p);
     if (is(key, "events")) return read_numbers(r, &events, &p->events);
@@ -401,6 +410,8 @@ static status check(const recording *x, const char *path) {
     for (uint32_t i = 0; i < x->again.count; i++)
         if (x->again.of[i] >= x->modules.count || (i && x->again.of[i] <= x->again.of[i - 1]))
             return contradicts(path, "modules that are computed again are not there, or not in their order");
+    if (x->programs[0].switched)
+        return contradicts(path, "its first program is one of modules that are computed again");
     for (uint32_t i = 0; i < x->program_count; i++) {
         const recording_program *p = &x->programs[i];
         uint8_t *state = memory_new((size_t)p->role.count + 1, 1);

@@ -58,6 +58,7 @@ typedef struct {
     /* Each time that a module ran in forward, in order of their beginnings; pairs: before it began and ended.
      */
     recording_column visit_module, visit_calls, visit_saves;
+    bool switched; /* the model's library was told to compute modules again, and each was computed once */
     recording_column shape_ranks, shape_dims;
     recording_column shape_at; /* made from ranks: where in shape_dims a shape begins */
     recording_texts strings;
