@@ -1,7 +1,6 @@
 """Small models of transformers, timm and diffusers, with random weights: what recorded.py compares."""
 
 import diffusers as d
-import timm
 import torch
 import transformers as t
 
@@ -42,16 +41,18 @@ def pixels(side=64):
                                  "labels": torch.zeros(size, dtype=torch.long)}
 
 
+# Models and configurations by name: transformers loads the code of each where it is first asked for.
+
 def text(model, config, base=SHARED, **more):
-    return lambda: Case(model, config(**(base | more)), tokens)
+    return lambda: Case(getattr(t, model), getattr(t, config)(**(base | more)), tokens)
 
 
 def image(model, config, side=64, **more):
-    return lambda: Case(model, config(**more), pixels(side), (1,))
+    return lambda: Case(getattr(t, model), getattr(t, config)(**more), pixels(side), (1,))
 
 
 def classes(model, config, base=TEXT, **more):
-    return lambda: Case(model, config(**(base | more | dict(num_labels=3))), labelled)
+    return lambda: Case(getattr(t, model), getattr(t, config)(**(base | more | dict(num_labels=3))), labelled)
 
 
 def sound(size, length):
@@ -85,114 +86,114 @@ def heard(size, length):
     return {"input_values": torch.zeros(size, length), "labels": torch.zeros(size, dtype=torch.long)}
 
 
-CLASSES = {
+TRANSFORMERS = {
     "GPT2LMHeadModel": lambda: Case(t.GPT2LMHeadModel, t.GPT2Config(**GPT), tokens),
-    "LlamaForCausalLM": text(t.LlamaForCausalLM, t.LlamaConfig),
-    "BertForMaskedLM": text(t.BertForMaskedLM, t.BertConfig, TEXT),
+    "LlamaForCausalLM": text("LlamaForCausalLM", "LlamaConfig"),
+    "BertForMaskedLM": text("BertForMaskedLM", "BertConfig", TEXT),
     "T5ForConditionalGeneration": lambda: Case(t.T5ForConditionalGeneration, t.T5Config(**T5), answers),
-    "ViTForImageClassification": image(t.ViTForImageClassification, t.ViTConfig, **VIT),
-    "MixtralForCausalLM": text(t.MixtralForCausalLM, t.MixtralConfig, **EXPERTS),
+    "ViTForImageClassification": image("ViTForImageClassification", "ViTConfig", **VIT),
+    "MixtralForCausalLM": text("MixtralForCausalLM", "MixtralConfig", **EXPERTS),
     "WhisperForConditionalGeneration": lambda: Case(
         t.WhisperForConditionalGeneration,
         t.WhisperConfig(**BART | dict(max_source_positions=128, max_target_positions=64, num_mel_bins=80,
                                       decoder_start_token_id=1)), sound, (128,)),
     "MambaForCausalLM": lambda: Case(t.MambaForCausalLM, t.MambaConfig(
         hidden_size=64, num_hidden_layers=2, vocab_size=384, state_size=16, pad_token_id=0), tokens, (32, 16)),
-    "Gemma3ForCausalLM": text(t.Gemma3ForCausalLM, t.Gemma3TextConfig, sliding_window=64),
-    "Qwen3ForCausalLM": text(t.Qwen3ForCausalLM, t.Qwen3Config),
-    "Qwen2ForCausalLM": text(t.Qwen2ForCausalLM, t.Qwen2Config),
-    "MistralForCausalLM": text(t.MistralForCausalLM, t.MistralConfig),
-    "PhiForCausalLM": text(t.PhiForCausalLM, t.PhiConfig),
-    "Phi3ForCausalLM": text(t.Phi3ForCausalLM, t.Phi3Config),
-    "GemmaForCausalLM": text(t.GemmaForCausalLM, t.GemmaConfig),
-    "Gemma2ForCausalLM": text(t.Gemma2ForCausalLM, t.Gemma2Config),
-    "OlmoForCausalLM": text(t.OlmoForCausalLM, t.OlmoConfig),
-    "Olmo2ForCausalLM": text(t.Olmo2ForCausalLM, t.Olmo2Config),
-    "StableLmForCausalLM": text(t.StableLmForCausalLM, t.StableLmConfig),
-    "Starcoder2ForCausalLM": text(t.Starcoder2ForCausalLM, t.Starcoder2Config),
-    "GraniteForCausalLM": text(t.GraniteForCausalLM, t.GraniteConfig),
-    "Glm4ForCausalLM": text(t.Glm4ForCausalLM, t.Glm4Config),
-    "SmolLM3ForCausalLM": text(t.SmolLM3ForCausalLM, t.SmolLM3Config),
-    "CohereForCausalLM": text(t.CohereForCausalLM, t.CohereConfig),
-    "GPTNeoXForCausalLM": text(t.GPTNeoXForCausalLM, t.GPTNeoXConfig, TEXT),
-    "FalconForCausalLM": text(t.FalconForCausalLM, t.FalconConfig, TEXT),
+    "Gemma3ForCausalLM": text("Gemma3ForCausalLM", "Gemma3TextConfig", sliding_window=64),
+    "Qwen3ForCausalLM": text("Qwen3ForCausalLM", "Qwen3Config"),
+    "Qwen2ForCausalLM": text("Qwen2ForCausalLM", "Qwen2Config"),
+    "MistralForCausalLM": text("MistralForCausalLM", "MistralConfig"),
+    "PhiForCausalLM": text("PhiForCausalLM", "PhiConfig"),
+    "Phi3ForCausalLM": text("Phi3ForCausalLM", "Phi3Config"),
+    "GemmaForCausalLM": text("GemmaForCausalLM", "GemmaConfig"),
+    "Gemma2ForCausalLM": text("Gemma2ForCausalLM", "Gemma2Config"),
+    "OlmoForCausalLM": text("OlmoForCausalLM", "OlmoConfig"),
+    "Olmo2ForCausalLM": text("Olmo2ForCausalLM", "Olmo2Config"),
+    "StableLmForCausalLM": text("StableLmForCausalLM", "StableLmConfig"),
+    "Starcoder2ForCausalLM": text("Starcoder2ForCausalLM", "Starcoder2Config"),
+    "GraniteForCausalLM": text("GraniteForCausalLM", "GraniteConfig"),
+    "Glm4ForCausalLM": text("Glm4ForCausalLM", "Glm4Config"),
+    "SmolLM3ForCausalLM": text("SmolLM3ForCausalLM", "SmolLM3Config"),
+    "CohereForCausalLM": text("CohereForCausalLM", "CohereConfig"),
+    "GPTNeoXForCausalLM": text("GPTNeoXForCausalLM", "GPTNeoXConfig", TEXT),
+    "FalconForCausalLM": text("FalconForCausalLM", "FalconConfig", TEXT),
     "BloomForCausalLM": lambda: Case(t.BloomForCausalLM, t.BloomConfig(
         hidden_size=64, n_layer=4, n_head=4, vocab_size=384, bos_token_id=1, eos_token_id=2), tokens),
     "OPTForCausalLM": lambda: Case(t.OPTForCausalLM, t.OPTConfig(
         hidden_size=64, ffn_dim=176, num_hidden_layers=4, num_attention_heads=4, vocab_size=384,
         max_position_embeddings=256, word_embed_proj_dim=64), tokens),
-    "Qwen3MoeForCausalLM": text(t.Qwen3MoeForCausalLM, t.Qwen3MoeConfig, **EXPERTS),
-    "OlmoeForCausalLM": text(t.OlmoeForCausalLM, t.OlmoeConfig, **EXPERTS),
-    "GptOssForCausalLM": text(t.GptOssForCausalLM, t.GptOssConfig, **EXPERTS),
-    "RobertaForMaskedLM": text(t.RobertaForMaskedLM, t.RobertaConfig, TEXT),
-    "XLMRobertaForMaskedLM": text(t.XLMRobertaForMaskedLM, t.XLMRobertaConfig, TEXT),
+    "Qwen3MoeForCausalLM": text("Qwen3MoeForCausalLM", "Qwen3MoeConfig", **EXPERTS),
+    "OlmoeForCausalLM": text("OlmoeForCausalLM", "OlmoeConfig", **EXPERTS),
+    "GptOssForCausalLM": text("GptOssForCausalLM", "GptOssConfig", **EXPERTS),
+    "RobertaForMaskedLM": text("RobertaForMaskedLM", "RobertaConfig", TEXT),
+    "XLMRobertaForMaskedLM": text("XLMRobertaForMaskedLM", "XLMRobertaConfig", TEXT),
     "DistilBertForMaskedLM": lambda: Case(t.DistilBertForMaskedLM, t.DistilBertConfig(
         dim=64, hidden_dim=176, n_layers=4, n_heads=4, vocab_size=384, max_position_embeddings=256), tokens),
-    "ElectraForMaskedLM": text(t.ElectraForMaskedLM, t.ElectraConfig, TEXT, embedding_size=64),
-    "AlbertForMaskedLM": text(t.AlbertForMaskedLM, t.AlbertConfig, TEXT, embedding_size=32),
-    "DebertaV2ForMaskedLM": text(t.DebertaV2ForMaskedLM, t.DebertaV2Config, TEXT),
-    "ModernBertForMaskedLM": text(t.ModernBertForMaskedLM, t.ModernBertConfig, TEXT, cls_token_id=1, sep_token_id=2),
-    "BertForSequenceClassification": classes(t.BertForSequenceClassification, t.BertConfig),
+    "ElectraForMaskedLM": text("ElectraForMaskedLM", "ElectraConfig", TEXT, embedding_size=64),
+    "AlbertForMaskedLM": text("AlbertForMaskedLM", "AlbertConfig", TEXT, embedding_size=32),
+    "DebertaV2ForMaskedLM": text("DebertaV2ForMaskedLM", "DebertaV2Config", TEXT),
+    "ModernBertForMaskedLM": text("ModernBertForMaskedLM", "ModernBertConfig", TEXT, cls_token_id=1, sep_token_id=2),
+    "BertForSequenceClassification": classes("BertForSequenceClassification", "BertConfig"),
     "BartForConditionalGeneration": lambda: Case(
         t.BartForConditionalGeneration, t.BartConfig(**BART | dict(decoder_start_token_id=1)), answers),
     "MT5ForConditionalGeneration": lambda: Case(t.MT5ForConditionalGeneration, t.MT5Config(**T5), answers),
-    "DeiTForImageClassification": image(t.DeiTForImageClassification, t.DeiTConfig, **VIT),
-    "BeitForImageClassification": image(t.BeitForImageClassification, t.BeitConfig, **VIT),
-    "Dinov2ForImageClassification": image(t.Dinov2ForImageClassification, t.Dinov2Config, **VIT),
-    "SwinForImageClassification": image(t.SwinForImageClassification, t.SwinConfig, image_size=64, patch_size=4,
+    "DeiTForImageClassification": image("DeiTForImageClassification", "DeiTConfig", **VIT),
+    "BeitForImageClassification": image("BeitForImageClassification", "BeitConfig", **VIT),
+    "Dinov2ForImageClassification": image("Dinov2ForImageClassification", "Dinov2Config", **VIT),
+    "SwinForImageClassification": image("SwinForImageClassification", "SwinConfig", image_size=64, patch_size=4,
                                         embed_dim=32, depths=[2, 2], num_heads=[2, 4], window_size=4),
-    "ResNetForImageClassification": image(t.ResNetForImageClassification, t.ResNetConfig, embedding_size=16,
+    "ResNetForImageClassification": image("ResNetForImageClassification", "ResNetConfig", embedding_size=16,
                                           hidden_sizes=[16, 32], depths=[2, 2], layer_type="basic"),
-    "ConvNextForImageClassification": image(t.ConvNextForImageClassification, t.ConvNextConfig, num_stages=2,
+    "ConvNextForImageClassification": image("ConvNextForImageClassification", "ConvNextConfig", num_stages=2,
                                             hidden_sizes=[16, 32], depths=[2, 2]),
-    "ConvNextV2ForImageClassification": image(t.ConvNextV2ForImageClassification, t.ConvNextV2Config, num_stages=2,
+    "ConvNextV2ForImageClassification": image("ConvNextV2ForImageClassification", "ConvNextV2Config", num_stages=2,
                                               hidden_sizes=[16, 32], depths=[2, 2]),
     "RwkvForCausalLM": lambda: Case(t.RwkvForCausalLM, t.RwkvConfig(
         hidden_size=64, num_hidden_layers=2, vocab_size=384, attention_hidden_size=64), tokens, (32, 16)),
     "Mamba2ForCausalLM": lambda: Case(t.Mamba2ForCausalLM, t.Mamba2Config(
         hidden_size=64, num_hidden_layers=2, vocab_size=384, state_size=16, num_heads=8, head_dim=16, n_groups=1,
         chunk_size=16, pad_token_id=0), tokens, (32, 16)),
-    "DeepseekV3ForCausalLM": text(t.DeepseekV3ForCausalLM, t.DeepseekV3Config, TEXT, **DEEPSEEK),
-    "DeepseekV2ForCausalLM": text(t.DeepseekV2ForCausalLM, t.DeepseekV2Config, TEXT, **DEEPSEEK),
-    "Llama4ForCausalLM": text(t.Llama4ForCausalLM, t.Llama4TextConfig, intermediate_size_mlp=128,
+    "DeepseekV3ForCausalLM": text("DeepseekV3ForCausalLM", "DeepseekV3Config", TEXT, **DEEPSEEK),
+    "DeepseekV2ForCausalLM": text("DeepseekV2ForCausalLM", "DeepseekV2Config", TEXT, **DEEPSEEK),
+    "Llama4ForCausalLM": text("Llama4ForCausalLM", "Llama4TextConfig", intermediate_size_mlp=128,
                               num_local_experts=4, num_experts_per_tok=1, attention_chunk_size=64),
-    "Qwen3NextForCausalLM": text(t.Qwen3NextForCausalLM, t.Qwen3NextConfig, linear_num_key_heads=2,
+    "Qwen3NextForCausalLM": text("Qwen3NextForCausalLM", "Qwen3NextConfig", linear_num_key_heads=2,
                                  linear_num_value_heads=4, linear_key_head_dim=16, linear_value_head_dim=16,
                                  shared_expert_intermediate_size=64, **EXPERTS),
-    "GraniteMoeForCausalLM": text(t.GraniteMoeForCausalLM, t.GraniteMoeConfig, **EXPERTS),
-    "Olmo3ForCausalLM": text(t.Olmo3ForCausalLM, t.Olmo3Config, sliding_window=64),
-    "HeliumForCausalLM": text(t.HeliumForCausalLM, t.HeliumConfig),
-    "NemotronForCausalLM": text(t.NemotronForCausalLM, t.NemotronConfig),
-    "Cohere2ForCausalLM": text(t.Cohere2ForCausalLM, t.Cohere2Config, sliding_window=64),
-    "Exaone4ForCausalLM": text(t.Exaone4ForCausalLM, t.Exaone4Config),
-    "Ernie4_5ForCausalLM": text(t.Ernie4_5ForCausalLM, t.Ernie4_5Config),
-    "Dots1ForCausalLM": text(t.Dots1ForCausalLM, t.Dots1Config, n_routed_experts=4, n_shared_experts=1,
+    "GraniteMoeForCausalLM": text("GraniteMoeForCausalLM", "GraniteMoeConfig", **EXPERTS),
+    "Olmo3ForCausalLM": text("Olmo3ForCausalLM", "Olmo3Config", sliding_window=64),
+    "HeliumForCausalLM": text("HeliumForCausalLM", "HeliumConfig"),
+    "NemotronForCausalLM": text("NemotronForCausalLM", "NemotronConfig"),
+    "Cohere2ForCausalLM": text("Cohere2ForCausalLM", "Cohere2Config", sliding_window=64),
+    "Exaone4ForCausalLM": text("Exaone4ForCausalLM", "Exaone4Config"),
+    "Ernie4_5ForCausalLM": text("Ernie4_5ForCausalLM", "Ernie4_5Config"),
+    "Dots1ForCausalLM": text("Dots1ForCausalLM", "Dots1Config", n_routed_experts=4, n_shared_experts=1,
                              moe_intermediate_size=64, num_experts_per_tok=2, n_group=1, topk_group=1),
     "GPTBigCodeForCausalLM": lambda: Case(t.GPTBigCodeForCausalLM, t.GPTBigCodeConfig(**GPT), tokens),
     "GPTJForCausalLM": lambda: Case(t.GPTJForCausalLM, t.GPTJConfig(**GPT | dict(rotary_dim=8)), tokens),
     "GPTNeoForCausalLM": lambda: Case(t.GPTNeoForCausalLM, t.GPTNeoConfig(
         hidden_size=64, num_layers=4, num_heads=4, attention_types=[[["global", "local"], 2]], vocab_size=384,
         max_position_embeddings=256, window_size=64), tokens),
-    "BioGptForCausalLM": text(t.BioGptForCausalLM, t.BioGptConfig, TEXT),
-    "DebertaForMaskedLM": text(t.DebertaForMaskedLM, t.DebertaConfig, TEXT, relative_attention=True,
+    "BioGptForCausalLM": text("BioGptForCausalLM", "BioGptConfig", TEXT),
+    "DebertaForMaskedLM": text("DebertaForMaskedLM", "DebertaConfig", TEXT, relative_attention=True,
                                pos_att_type=["c2p", "p2c"]),
-    "MPNetForMaskedLM": text(t.MPNetForMaskedLM, t.MPNetConfig, TEXT),
-    "CamembertForMaskedLM": text(t.CamembertForMaskedLM, t.CamembertConfig, TEXT),
-    "SqueezeBertForMaskedLM": text(t.SqueezeBertForMaskedLM, t.SqueezeBertConfig, TEXT, embedding_size=64),
-    "MobileBertForMaskedLM": text(t.MobileBertForMaskedLM, t.MobileBertConfig, TEXT, embedding_size=32,
+    "MPNetForMaskedLM": text("MPNetForMaskedLM", "MPNetConfig", TEXT),
+    "CamembertForMaskedLM": text("CamembertForMaskedLM", "CamembertConfig", TEXT),
+    "SqueezeBertForMaskedLM": text("SqueezeBertForMaskedLM", "SqueezeBertConfig", TEXT, embedding_size=64),
+    "MobileBertForMaskedLM": text("MobileBertForMaskedLM", "MobileBertConfig", TEXT, embedding_size=32,
                                   intra_bottleneck_size=32, true_hidden_size=32),
     "PegasusForConditionalGeneration": lambda: Case(
         t.PegasusForConditionalGeneration, t.PegasusConfig(**BART | dict(decoder_start_token_id=1)), answers),
     "MarianMTModel": lambda: Case(t.MarianMTModel, t.MarianConfig(**BART | dict(decoder_start_token_id=1)), answers),
     "M2M100ForConditionalGeneration": lambda: Case(
         t.M2M100ForConditionalGeneration, t.M2M100Config(**BART | dict(decoder_start_token_id=1)), answers),
-    "Swinv2ForImageClassification": image(t.Swinv2ForImageClassification, t.Swinv2Config, image_size=64, patch_size=4,
+    "Swinv2ForImageClassification": image("Swinv2ForImageClassification", "Swinv2Config", image_size=64, patch_size=4,
                                           embed_dim=32, depths=[2, 2], num_heads=[2, 4], window_size=4),
-    "SegformerForImageClassification": image(t.SegformerForImageClassification, t.SegformerConfig, depths=[1, 1, 1, 1],
+    "SegformerForImageClassification": image("SegformerForImageClassification", "SegformerConfig", depths=[1, 1, 1, 1],
                                              hidden_sizes=[16, 32, 40, 64]),
-    "MobileNetV2ForImageClassification": image(t.MobileNetV2ForImageClassification, t.MobileNetV2Config,
+    "MobileNetV2ForImageClassification": image("MobileNetV2ForImageClassification", "MobileNetV2Config",
                                                depth_multiplier=0.5),
-    "EfficientNetForImageClassification": image(t.EfficientNetForImageClassification, t.EfficientNetConfig,
+    "EfficientNetForImageClassification": image("EfficientNetForImageClassification", "EfficientNetConfig",
                                                 width_coefficient=0.5, depth_coefficient=0.5, hidden_dim=640),
     "LlavaForConditionalGeneration": lambda: Case(t.LlavaForConditionalGeneration, t.LlavaConfig(
         text_config=t.LlamaConfig(**SHARED), vision_config=t.CLIPVisionConfig(**VIT), image_token_index=4,
@@ -213,6 +214,7 @@ class Timm:
     lengths = (1,)
 
     def __init__(self, name, side=64, **more):
+        import timm  # late: all its networks at once
         self.side = side
         self.make_model = lambda: timm.create_model(name, num_classes=10, **more)
 
@@ -257,7 +259,7 @@ JOINT = {"hidden_states": zeros(4, 16, 16), "encoder_hidden_states": zeros(16, 3
 UNET = dict(sample_size=32, in_channels=4, out_channels=4, block_out_channels=(32, 64), layers_per_block=1,
             norm_num_groups=8)
 
-CLASSES |= {
+DENOISERS = {
     "UNet2DConditionModel": lambda: Denoiser(
         d.UNet2DConditionModel, CONDITIONED, cross_attention_dim=32, attention_head_dim=8, **UNET,
         down_block_types=("CrossAttnDownBlock2D", "DownBlock2D"), up_block_types=("UpBlock2D", "CrossAttnUpBlock2D")),
@@ -288,7 +290,7 @@ CLASSES |= {
         d.VQModel, {"sample": zeros(3, 64, 64)}, block_out_channels=(32, 64), norm_num_groups=8, num_vq_embeddings=32,
         down_block_types=("DownEncoderBlock2D",) * 2, up_block_types=("UpDecoderBlock2D",) * 2),
 }
-CLASSES |= {"timm " + name: (lambda name=name, more=more: Timm(name, **more)) for name, more in {
+TIMM = {"timm " + name: (lambda name=name, more=more: Timm(name, **more)) for name, more in {
     "resnet18": {}, "resnet26d": {}, "resnetv2_50": {}, "regnetx_002": {}, "regnety_002": {}, "densenet121": {},
     "efficientnet_lite0": {}, "efficientnet_b0": {}, "tf_efficientnetv2_b0": {}, "mobilenetv2_050": {},
     "mobilenetv3_small_050": {}, "mnasnet_small": {}, "ghostnet_050": {}, "repvgg_a0": {}, "convnext_atto": {},
@@ -299,3 +301,4 @@ CLASSES |= {"timm " + name: (lambda name=name, more=more: Timm(name, **more)) fo
     "xcit_nano_12_p16_224": dict(img_size=64), "mixer_s32_224": dict(img_size=64), "pvt_v2_b0": {},
     "poolformerv2_s12": {}, "eva02_tiny_patch14_224": dict(img_size=56, side=56), "resmlp_12_224": dict(img_size=64),
 }.items()}
+CLASSES = TRANSFORMERS | DENOISERS | TIMM
