@@ -589,7 +589,7 @@ def switched(make_model, make_optimizer, step_of, sizes, plain):
             step = step_of(model, make_optimizer(model))
             first = step(*sizes[0])
             return sorted(found), programs_of(step, sizes) if found and called(first) != called(plain) else []
-    except Exception as e:
+    except (Exception, SystemExit) as e:
         print(f"record.py: which modules the library computes again is not known: {e}", file=sys.stderr)
         return [], []
 

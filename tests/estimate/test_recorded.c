@@ -81,6 +81,23 @@ static void modules_may_lie_within_one_another(void **state) {
     recording_close(&r);
 }
 
+/* A bias of zeros wants a gradient only where its blocks are computed again, as T5's: 16 KiB of 2 x 64. */
+static void code_may_do_otherwise_where_modules_are_computed_again(void **state) {
+    static const counted of_switched[] = { { 2, 64, false, 943740 }, { 5, 64, false, 1816628 },
+                                           { 2, 48, false, 799100 }, { 7, 96, false, 3438644 },
+                                           { 2, 64, true, 735548 },  { 6, 80, true, 1559228 } };
+    recording r;
+    (void)state;
+    assert_int_equal(recording_read(SNUG_ROOT "/tests/estimate/recorded/step_switched.json", &r), STATUS_OK);
+    assert_int_equal(r.program_count, 2);
+    peaks_are(&r, of_switched, sizeof of_switched / sizeof *of_switched, 0);
+    r.programs[1].switched = false;
+    torch_settings s = at(2, 64);
+    s.checkpointing = true;
+    assert_int_equal(peak_of(&r, &s), 735548 - (2 * 64 * 32 * 4)); /* without such a step */
+    recording_close(&r);
+}
+
 /* A step whose library was told to compute modules again counts with --gradient-checkpointing alone. */
 static void the_librarys_switch_may_make_another_step(void **state) {
     recording r;
@@ -394,6 +411,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(peaks_are_those_of_the_steps_themselves),
         cmocka_unit_test(modules_may_lie_within_one_another),
+        cmocka_unit_test(code_may_do_otherwise_where_modules_are_computed_again),
         cmocka_unit_test(the_librarys_switch_may_make_another_step),
         cmocka_unit_test(without_modules_that_repeat_none_is_computed_again),
         cmocka_unit_test(what_is_kept_can_be_guessed),
