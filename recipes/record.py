@@ -11,7 +11,8 @@ import weakref
 
 import torch
 import torch.utils.checkpoint
-from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensor, FakeTensorMode
+from torch._subclasses.fake_tensor import (DataDependentOutputException, DynamicOutputShapeException, FakeTensor,
+                                           FakeTensorMode)
 from torch._C._profiler import _EventType
 from torch.profiler import ProfilerActivity, profile
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
@@ -140,7 +141,10 @@ class Recorder(TorchDispatchMode):
             return self.value_of(args[0], call)
         read = [self.storage(t) for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
         position = len(self.events)
-        result = call(*args, **kwargs)
+        try:
+            result = call(*args, **kwargs)
+        except DynamicOutputShapeException:
+            result = self.selected(call, *args)
         died, self.events[position:] = self.events[position:], []  # of what the call itself needed for a while
         before = len(self.storages)
         made = [self.storage(t, MADE) for t in tree_leaves(result) if isinstance(t, torch.Tensor)]
@@ -185,6 +189,21 @@ class Recorder(TorchDispatchMode):
         answer = maker != "any"
         self.assumed.add(f"{maker}() is {answer} in module '{self.modules[self.stack[-1]][0]}'")
         return answer
+
+    def selected(self, call, x, indices=None):
+        """Masks select everything: no padding, and each token counts."""
+        def of_all(mask):
+            return mask.new_empty(mask.numel(), mask.dim(), dtype=torch.long)
+        self.assumed.add(f"masks select everything in module '{self.modules[self.stack[-1]][0]}'")
+        if call is torch.ops.aten.nonzero.default:
+            return of_all(x)
+        if call is torch.ops.aten.masked_select.default:
+            return x.new_empty(torch.broadcast_shapes(x.shape, indices.shape).numel())
+        if call is not torch.ops.aten.index.Tensor:
+            raise SystemExit(f"record.py: in module '{self.modules[self.stack[-1]][0]}' the size of what {call} makes "
+                             "depends on data; call record(..., fake=False) with a small model")
+        places = [of_all(i).unbind(1) if i is not None and i.dtype == torch.bool else (i,) for i in indices]
+        return call(x, [i for several in places for i in several])
 
     def add_call(self, call, read, made, args, kwargs, result):
         count, operations = flop_registry.get(call.overloadpacket), 0
@@ -436,13 +455,15 @@ def one_step(model, optimizer, loss_of, batch, say_phase=lambda phase: None):
     optimizer.zero_grad()
 
 
-def run(model, optimizer, loss_of, batch, number=None, device="cuda"):
+def run(model, optimizer, loss_of, batch, number=None, device="cuda", held=()):
     r = Recorder(model, number, {} if device == "cpu" else None)
     names = {p: name for name, p in model.named_parameters()}
     for p, name in names.items():
         r.storage(p, PARAMETER, name)
     for name, b in model.named_buffers():
         r.storage(b, BUFFER, name)
+    for t in held:
+        r.storage(t, BUFFER)
     for p, state in optimizer.state.items():
         for key, t in state.items():
             if isinstance(t, torch.Tensor):
@@ -604,10 +625,11 @@ def count_within(runs):
 
 
 def record(make_model, make_batch, loss_of, make_optimizer, batches=(1, 2, 3), lengths=(1024, 512),
-           autocast=None, device="cuda", fake=True, number=None, out="step.json"):
+           autocast=None, device="cuda", fake=True, number=None, held=None, out="step.json"):
     """Of make_batch(size, length) for each size with the first length, and for the last but one with the others: sizes
     and lengths that were not recorded are computed from these. device="cpu": as a CPU does it. fake=False: computed in
-    truth, for models whose code depends on data. number=1.0: what code is told that looks at a number, as for a log."""
+    truth, for models whose code depends on data. number=1.0: what code is told that looks at a number, as for a log.
+    held(model): a module beside the model whose weights are there and not trained, or nothing."""
     sizes = [(b, lengths[0]) for b in batches] + [(batches[-2:][0], n) for n in lengths[1:]]
     mode = FakeTensorMode(allow_non_fake_inputs=True) if fake else contextlib.nullcontext()
 
@@ -616,7 +638,10 @@ def record(make_model, make_batch, loss_of, make_optimizer, batches=(1, 2, 3), l
             return loss_of(model, batch)
 
     def step_of(model, optimizer):
-        return lambda size, length: run(model, optimizer, loss, make_batch(size, length), number, device)
+        module = held(model) if held else None
+        beside = [*module.parameters(), *module.buffers()] if module else []
+        return lambda size, length: run(model, optimizer, loss, make_batch(size, length), number, device, beside)
+
     with mode, as_on(device), moving() if fake else contextlib.nullcontext():
         with Recorder(torch.nn.Module()):
             model = make_model().train()

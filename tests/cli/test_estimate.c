@@ -56,6 +56,7 @@ static void a_recorded_step_is_answered(void **state) {
     assert_true(command_says("estimate gpt2 --average", 2, "is of a recorded step"));
     assert_true(command_says("estimate --recipe hf", 0, "class Recorder(TorchDispatchMode)"));
     assert_true(command_says("estimate --recipe lightning", 0, "automatic_optimization.run"));
+    assert_true(command_says("estimate --recipe dpo", 0, "class Trainer(trl.DPOTrainer)"));
     assert_true(command_says("estimate gpt2 --recipe plain", 2, "give no MODEL with it"));
     assert_true(command_says("estimate --recipe plain --html page.html", 2, "give no --html with it"));
     assert_true(command_says("estimate --recipe plain --emit hf", 2, "give no --emit with it"));

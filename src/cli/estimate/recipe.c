@@ -17,6 +17,7 @@ status estimate_recipe(const options *o, cli_streams *streams) {
         [STEP_RECIPE_LIGHTNING] = "lightning",
         [STEP_RECIPE_TRAINER] = "trainer",
         [STEP_RECIPE_SFT] = "sft",
+        [STEP_RECIPE_DPO] = "dpo",
         [STEP_RECIPE_PEFT] = "peft",
         [STEP_RECIPE_ACCELERATE] = "accelerate",
         [STEP_RECIPE_DIFFUSERS] = "diffusers",
