@@ -305,9 +305,10 @@ static const node *turner_of(const torch_reading *r, tensor_id t) {
     return rule && rule->read == read_rotary ? n : NULL;
 }
 
-/* With a mask transformers repeats keys and values that heads share (use_gqa_in_sdpa). */
+/* With a mask transformers repeats keys and values that heads share (use_gqa_in_sdpa). Runs of older
+ * libraries that were measured had none for their windows. */
 static bool is_masked(const torch_reading *r, const attention_attributes *t, int64_t keys) {
-    return r->s->transformers && (r->s->padded || (t->window && t->window <= keys));
+    return r->s->transformers && (r->s->padded || (t->window && t->window <= keys && !r->s->older));
 }
 
 static attended read_operands(torch_reading *r, const node *n) {
