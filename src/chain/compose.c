@@ -21,25 +21,6 @@ compose_split compose_split_of(const compose_run *r, const compose_choice *c) {
 
 /* ---- programs ---- */
 
-/* Memory of the persistent tensors, without those of the roles in `without`. */
-static uint64_t persistent_bytes(const graph *g, uint32_t without) {
-    uint64_t bytes = 0;
-    for (tensor_id t = 1; t < g->tensors.count; t++) {
-        const tensor *x = graph_tensor(g, t);
-        if (!x->producer && role_persistent(x->role) && !x->away && !(without >> x->role & 1))
-            bytes += graph_tensor_bytes(g, t);
-    }
-    return bytes;
-}
-
-/* The roles whose persistent tensors the choice's step passes may make smaller or remove from memory. */
-static uint32_t roles_freed(const compose_choice *c) {
-    uint32_t roles = 0;
-    for (int i = 0; pass_table[i]; i++)
-        if (pass_table[i]->stage == PASS_STEP && c->settings[i].text[0]) roles |= pass_table[i]->frees;
-    return roles;
-}
-
 /* The programs of a choice while they are made. */
 typedef struct {
     const compose_run *run;
@@ -58,7 +39,7 @@ typedef struct {
 static void look_at(making *m, const graph *g, uint32_t without) {
     const compose_reach *reach = m->reach;
     if (!reach || reach->planning_only || reach->peak_bytes == UINT64_MAX) return;
-    uint64_t bytes = persistent_bytes(g, without);
+    uint64_t bytes = compose_persistent_bytes(g, without);
     if (bytes > m->stays) m->stays = bytes;
     if (bytes > m->least) m->least = bytes;
     m->given_up = m->least > reach->peak_bytes && m->least > reach->budget;
@@ -83,7 +64,7 @@ static status make_program(making *m, const compose_program *list, uint32_t k, p
     graph g = { 0 };
     status result = STATUS_OK;
     const graph *root = compose_root(m->trunk->stem, list, k);
-    look_at(m, root, roles_freed(m->choice));
+    look_at(m, root, compose_roles_freed(m->choice));
     look_at_tables(m, plan_growing_bytes(root));
     compose_limit(&m->room, m->tables);
     if (!m->given_up) result = compose_grow(r, m->choice, list, k, m->trunk, &g);
@@ -167,15 +148,6 @@ static status outline(const making *m, program *programs, uint32_t count, bool a
     return STATUS_OK;
 }
 
-/* The program that is called most often in a step, whose seconds are most of the step's. */
-static uint32_t most_called(const compose_program *list, uint32_t count) {
-    uint32_t most = 0;
-    for (uint32_t k = 1; k < count; k++)
-        if (list[k].shape.task == list[0].shape.task && list[k].shape.calls > list[most].shape.calls)
-            most = k;
-    return most;
-}
-
 /* Gives the choice up where this program alone shows it to reach->beyond. Mostly that saves all others, and
  * where it does not the program is outlined once more with them. */
 static status look_at_one(making *m, program *first) {
@@ -204,7 +176,7 @@ static status make_programs(making *m, program programs[COMPOSE_PROGRAMS], uint3
     *count = compose_programs(m->run, m->choice, list);
     m->room = graph_limit_now();
     bool looks = m->reach && m->reach->beyond && *count > 1;
-    uint32_t first = looks ? most_called(list, *count) : 0;
+    uint32_t first = looks ? compose_most_called(list, *count) : 0;
     for (uint32_t i = 0; i < *count && result == STATUS_OK && !m->given_up; i++) {
         uint32_t k = i == 0 ? first : i <= first ? i - 1 : i; /* the others in their order */
         result = make_program(m, list, k, &programs[k]);

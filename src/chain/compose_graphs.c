@@ -159,6 +159,14 @@ uint32_t compose_programs(const compose_run *r, const compose_choice *c,
     return count;
 }
 
+uint32_t compose_most_called(const compose_program *list, uint32_t count) {
+    uint32_t most = 0;
+    for (uint32_t k = 1; k < count; k++)
+        if (list[k].shape.task == list[0].shape.task && list[k].shape.calls > list[most].shape.calls)
+            most = k;
+    return most;
+}
+
 /* Which program's graph program k grows from: the first that takes as many samples in the same mode. Such
  * programs differ only in what the last pass makes of them. */
 static uint32_t root_of(const compose_program *list, uint32_t k) {
@@ -208,6 +216,25 @@ status compose_stem_open(const compose_run *r, const compose_choice *c, compose_
 
 void compose_stem_close(compose_stem *s) {
     for (int k = 0; k < COMPOSE_PROGRAMS; k++) graph_close(&s->graphs[k]);
+}
+
+/* ---- what persists ---- */
+
+uint64_t compose_persistent_bytes(const graph *g, uint32_t without) {
+    uint64_t bytes = 0;
+    for (tensor_id t = 1; t < g->tensors.count; t++) {
+        const tensor *x = graph_tensor(g, t);
+        if (!x->producer && role_persistent(x->role) && !x->away && !(without >> x->role & 1))
+            bytes += graph_tensor_bytes(g, t);
+    }
+    return bytes;
+}
+
+uint32_t compose_roles_freed(const compose_choice *c) {
+    uint32_t roles = 0;
+    for (int i = 0; pass_table[i]; i++)
+        if (pass_table[i]->stage == PASS_STEP && c->settings[i].text[0]) roles |= pass_table[i]->frees;
+    return roles;
 }
 
 /* ---- trunks ---- */

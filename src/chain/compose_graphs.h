@@ -15,6 +15,9 @@ typedef struct {
 uint32_t compose_programs(const compose_run *r, const compose_choice *c,
                           compose_program out[COMPOSE_PROGRAMS]);
 
+/* The program that is called most often in a step, whose seconds are most of the step's. */
+uint32_t compose_most_called(const compose_program *list, uint32_t count);
+
 plan_options compose_plan_options(const compose_run *r);
 
 /* Applies the forward passes to *g. */
@@ -26,3 +29,9 @@ const graph *compose_root(const compose_stem *s, const compose_program *list, ui
 /* That graph after the step passes; *g is open also after a failure. */
 status compose_grow(const compose_run *r, const compose_choice *c, const compose_program *list, uint32_t k,
                     compose_trunk *t, graph *g);
+
+/* Memory of the persistent tensors, without those of the roles in `without`. */
+uint64_t compose_persistent_bytes(const graph *g, uint32_t without);
+
+/* The roles whose persistent tensors the choice's step passes may make smaller or remove from memory. */
+uint32_t compose_roles_freed(const compose_choice *c);
