@@ -95,7 +95,7 @@ static void what_is_kept_stays_without_a_wish(const char *path) {
     uint64_t *bytes;
     assert_int_equal(recording_read(path, &r), STATUS_OK);
     const recording_program *p = &r.programs[0];
-    assert_int_equal(recorded_sizes_find(&r, p->batches.of[0], p->lengths.of[0], &sizes), STATUS_OK);
+    assert_int_equal(recorded_sizes_find(&r, p->batches.of[0], p->lengths.of[0], false, &sizes), STATUS_OK);
     assert_int_equal(edit_open(&e, &r, &sizes), STATUS_OK);
     assert_int_equal(edit_write(&e, &out, &bytes), STATUS_OK);
     assert_true(p->save_at.count && p->visit_module.count);
