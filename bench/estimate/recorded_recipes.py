@@ -4,6 +4,7 @@
 Each program that snug prints is run on a small Llama, its recording is asked, and the same functions run in truth
 under the profiler. Needs torch, transformers, peft, accelerate, lightning and trl; an oracle only."""
 
+import contextlib
 import json
 import pathlib
 import subprocess
@@ -39,15 +40,33 @@ class Module(lightning.LightningModule):
 """
 AUTOCAST = dict(autocast=torch.bfloat16)
 RECIPES = {"hf": AUTOCAST, "trainer": dict(number=1.0), "peft": {}, "accelerate": {}, "lightning": dict(number=1.0),
-           "sft": dict(number=1.0)}
+           "sft": dict(number=1.0), "dpo": dict(number=1.0), "dpo adapters": dict(number=1.0),
+           "dpo beforehand": dict(number=1.0)}
+
+
+def change(m, way):
+    """What people change in a recipe: here adapters, or references that were computed beforehand."""
+    if way == "adapters":
+        import peft
+        m.adapters = peft.LoraConfig(r=8, task_type="CAUSAL_LM")
+    elif way == "beforehand":
+        m.args.precompute_ref_log_probs = True
 
 
 def module_of(snug, name, config):
+    name, _, way = name.partition(" ")
     text = subprocess.run([snug, "estimate", "--recipe", name], capture_output=True, text=True, check=True).stdout
     module = types.ModuleType("recipe_" + name)
     sys.argv = ["step.py", str(config)]
     exec(compile(text, f"{name}.py", "exec"), module.__dict__)
+    change(module, way)
     return module
+
+
+def beside(m, model):
+    """Bytes of a reference that stands beside the model."""
+    reference = m.held(model) if hasattr(m, "held") else None
+    return sum(t.untyped_storage().nbytes() for t in [*reference.parameters(), *reference.buffers()]) if reference else 0
 
 
 def measure(m, size, length, autocast):
@@ -57,20 +76,21 @@ def measure(m, size, length, autocast):
     batch = m.make_batch(size, length)
 
     def loss_of(model, batch):
-        with torch.autocast("cpu", autocast, enabled=autocast is not None):
+        # One that is off would still hold casts that the loop's own ones have made.
+        with torch.autocast("cpu", autocast) if autocast else contextlib.nullcontext():
             return m.loss_of(model, batch)
     m.one_step(model, optimizer, loss_of, batch)
     named = batch if isinstance(batch, dict) else dict(enumerate(batch))
     kept = sum(p.grad.untyped_storage().nbytes() for p in model.parameters() if p.grad is not None)
-    return kept + recorded.there(model, optimizer, named) + recorded.largest_of(
+    return kept + beside(m, model) + recorded.there(model, optimizer, named) + recorded.largest_of(
         lambda: m.one_step(model, optimizer, loss_of, batch))
 
 
 def compare(snug, name, folder):
     m = module_of(snug, name, folder / "config.json")
-    out = folder / f"{name}.json"
+    out = folder / (name.replace(" ", "-") + ".json")
     m.record(m.make_model, m.make_batch, m.loss_of, m.make_optimizer, batches=(2, 3), lengths=(128,), device="cpu",
-             out=str(out), **RECIPES[name])
+             out=str(out), **RECIPES[name], **({"held": m.held} if hasattr(m, "held") else {}))
     rows = []
     for size in (2, 5):
         said = subprocess.run([snug, "estimate", str(out), "--device", "cpu", "--json", "--batch", str(size)],
