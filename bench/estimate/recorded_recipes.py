@@ -66,7 +66,8 @@ def module_of(snug, name, config):
 def beside(m, model):
     """Bytes of a reference that stands beside the model."""
     reference = m.held(model) if hasattr(m, "held") else None
-    return sum(t.untyped_storage().nbytes() for t in [*reference.parameters(), *reference.buffers()]) if reference else 0
+    tensors = [*reference.parameters(), *reference.buffers()] if reference else []
+    return sum(t.untyped_storage().nbytes() for t in tensors)
 
 
 def measure(m, size, length, autocast):
