@@ -12,7 +12,7 @@ import weakref
 import torch
 import torch.utils.checkpoint
 from torch._subclasses.fake_tensor import (DataDependentOutputException, DynamicOutputShapeException, FakeTensor,
-                                           FakeTensorMode)
+                                           FakeTensorMode, unset_fake_temporarily)
 from torch._C._profiler import _EventType
 from torch.profiler import ProfilerActivity, profile
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
@@ -599,13 +599,26 @@ def called(r):  # but for the update, which in a first step makes states
     return [c[:3] for c in r.calls if c[1] != UPDATE], [m for m, _ in r.saves]
 
 
+def built(make_model, mode):
+    """The model. Of fake tensors it is made of them; where its code looks at data even as it makes the network, as
+    timm's RegNet at its widths, it is made in truth, and its weights become fake ones then."""
+    try:
+        with Recorder(torch.nn.Module()):
+            return make_model().train()
+    except SystemExit:
+        if not mode:
+            raise
+    with unset_fake_temporarily():
+        model = make_model().train()
+    return model._apply(mode.from_tensor)
+
+
 def switched(make_model, make_optimizer, step_of, sizes, plain):
     """Numbers of the modules that the model's own library computes again where that is switched on. Where its code
     does otherwise then, as T5, which wants gradients of a bias, also programs of such steps, each module once."""
     found = set()
     try:
-        with Recorder(torch.nn.Module()):
-            model = make_model().train()
+        model = make_model()
         with noting_again(model, found):
             step = step_of(model, make_optimizer(model))
             first = step(*sizes[0])
@@ -631,7 +644,10 @@ def record(make_model, make_batch, loss_of, make_optimizer, batches=(1, 2, 3), l
     truth, for models whose code depends on data. number=1.0: what code is told that looks at a number, as for a log.
     held(model): a module beside the model whose weights are there and not trained, or nothing."""
     sizes = [(b, lengths[0]) for b in batches] + [(batches[-2:][0], n) for n in lengths[1:]]
-    mode = FakeTensorMode(allow_non_fake_inputs=True) if fake else contextlib.nullcontext()
+    mode = FakeTensorMode(allow_non_fake_inputs=True) if fake else None
+
+    def make():
+        return built(make_model, mode)
 
     def loss(model, batch):
         with torch.autocast("cpu", autocast) if autocast else contextlib.nullcontext():
@@ -642,15 +658,14 @@ def record(make_model, make_batch, loss_of, make_optimizer, batches=(1, 2, 3), l
         beside = [*module.parameters(), *module.buffers()] if module else []
         return lambda size, length: run(model, optimizer, loss, make_batch(size, length), number, device, beside)
 
-    with mode, as_on(device), moving() if fake else contextlib.nullcontext():
-        with Recorder(torch.nn.Module()):
-            model = make_model().train()
+    with mode or contextlib.nullcontext(), as_on(device), moving() if fake else contextlib.nullcontext():
+        model = make()
         optimizer = make_optimizer(model)
         step = step_of(model, optimizer)
         step(*sizes[0])  # which makes the optimizer's states
         programs = programs_of(step, sizes)
         trained = [name for name, p in model.named_parameters() if p.requires_grad]
-        again, others = switched(make_model, make_optimizer, step_of, sizes, programs[0][0][2])
+        again, others = switched(make, make_optimizer, step_of, sizes, programs[0][0][2])
         count_within(r for p in programs + others for _, _, r in p)
     r = programs[-1][-1][2]
     assumed = sorted(set().union(*(r.assumed for p in programs + others for _, _, r in p)))
