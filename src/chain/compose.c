@@ -28,7 +28,6 @@ typedef struct {
     compose_trunk *trunk;
     const compose_reach *reach; /* of an outline; NULL: it is planned */
     uint64_t least;             /* a lower bound of the peak, as far as is known */
-    uint64_t stays;             /* of it, persistent tensors */
     uint64_t tables;            /* bytes of tables for the graphs so far, each when it was largest */
     graph_room room;            /* of all graphs */
     bool given_up;
@@ -40,7 +39,6 @@ static void look_at(making *m, const graph *g, uint32_t without) {
     const compose_reach *reach = m->reach;
     if (!reach || reach->planning_only || reach->peak_bytes == UINT64_MAX) return;
     uint64_t bytes = compose_persistent_bytes(g, without);
-    if (bytes > m->stays) m->stays = bytes;
     if (bytes > m->least) m->least = bytes;
     m->given_up = m->least > reach->peak_bytes && m->least > reach->budget;
 }
@@ -64,11 +62,12 @@ static status make_program(making *m, const compose_program *list, uint32_t k, p
     graph g = { 0 };
     status result = STATUS_OK;
     const graph *root = compose_root(m->trunk->stem, list, k);
-    look_at(m, root, compose_roles_freed(m->choice));
+    const uint32_t frees = m->reach ? m->reach->frees : 0;
+    look_at(m, root, compose_roles_freed(m->choice) | frees);
     look_at_tables(m, plan_growing_bytes(root));
     compose_limit(&m->room, m->tables);
     if (!m->given_up) result = compose_grow(r, m->choice, list, k, m->trunk, &g);
-    if (!m->given_up && result == STATUS_OK) look_at(m, &g, 0);
+    if (!m->given_up && result == STATUS_OK) look_at(m, &g, frees);
     if (!m->given_up && result == STATUS_OK) look_at_tables(m, plan_growing_bytes(&g));
     m->tables += plan_growing_bytes(&g);
     if (result != STATUS_OK || m->given_up) {
@@ -110,14 +109,16 @@ static uint64_t away_of(const compose_run *r, const plan *p) {
     return plan_away_bytes(p) - (has_files_behind(r) ? away_hosted(p) : 0);
 }
 
-/* What the outline tells, for compose_bound. */
+/* What the outline tells, for compose_bound. What captured programs take is not fixed: together with others a
+ * choice may have none. */
 static status look_into(const compose_run *r, const plan *p, uint64_t away, compose_least *out) {
     chain_seconds seconds = { 0 };
-    *out = (compose_least){ .peak_bytes = p->peak_bytes,
-                            .away_bytes = away,
-                            .fixed_bytes = p->run_bytes - p->pools[POOL_MEMORY].arena_bytes,
-                            .pieces = p->pieces,
-                            .table_bytes = p->table_bytes };
+    *out =
+        (compose_least){ .peak_bytes = p->peak_bytes,
+                         .away_bytes = away,
+                         .fixed_bytes = p->run_bytes - p->pools[POOL_MEMORY].arena_bytes - p->beside.captured,
+                         .pieces = p->pieces,
+                         .table_bytes = p->table_bytes };
     if (p->pieces.count) out->fixed_bytes -= plan_slots_bytes(p->pieces.count, p->pieces.slot_bytes);
     for (uint32_t k = 0; k < p->program_count; k++) {
         const plan_program *pp = &p->programs[k];
@@ -237,10 +238,9 @@ status compose_bound(const compose_run *r, const compose_choice *c, compose_trun
     *out = (compose_least){ 0 };
     status result = make_programs(&m, programs, &count);
     if (result != STATUS_OK) return result;
-    *out = (compose_least){ .peak_bytes = m.least, .given_up = m.given_up, .stays_bytes = m.stays };
+    *out = (compose_least){ .peak_bytes = m.least, .given_up = m.given_up };
     if (m.given_up) return STATUS_OK;
     result = outline(&m, programs, count, true, &p, out);
-    out->stays_bytes = m.stays;
     plan_close(&p);
     return result;
 }

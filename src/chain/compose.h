@@ -123,7 +123,7 @@ status compose_plan_on(const compose_run *r, const compose_choice *c, compose_tr
 /* The outline of a candidate: all but packing, in a third of the time. peak_bytes is a lower bound of the
  * plan's, and mostly equal to it; seconds are compose_seconds of the plan. A candidate that is seen to be out
  * of reach on the way (compose_reach) is given up: given_up is set, peak_bytes is the bound that was known by
- * then, and all but stays_bytes is unset (0). */
+ * then, and all else is unset (0). */
 typedef struct {
     uint64_t peak_bytes;
     double seconds;
@@ -133,7 +133,6 @@ typedef struct {
     pieces_size pieces;   /* what passes through those slots */
     live_values values;   /* the most that is alive in the arena during forward and backward */
     uint64_t table_bytes; /* of the plan */
-    uint64_t stays_bytes; /* persistent tensors in memory, as far as they were looked at; set in any case */
     double computing;     /* seconds, without waiting for files */
     bool unwaited;        /* `seconds` lack what is waited for: they are a lower bound */
 } compose_least;
@@ -149,6 +148,7 @@ typedef struct {
     uint64_t peak_bytes, budget;
     double seconds;
     bool planning_only; /* persistent tensors and seconds are not looked at, only the memory of planning */
+    uint32_t frees;     /* roles, a bit for each, of which other settings may leave less: not looked at */
     bool unwaited;      /* seconds without waiting are enough: a third of the time where much is away */
     bool (*beyond)(const void *context, uint32_t index, const compose_least *first);
     const void *context; /* handed to `beyond`, with the index of the candidate */

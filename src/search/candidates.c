@@ -15,8 +15,7 @@ candidates candidates_none(const compose_run *r, const space *s, uint64_t limit)
 
 void candidates_close(candidates *c) {
     memory_free(c->items);
-    memory_free(c->stays);
-    c->items = NULL, c->stays = NULL;
+    c->items = NULL;
 }
 
 bool candidates_in_reach(const candidates *c, const candidate *x) {

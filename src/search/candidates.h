@@ -16,14 +16,6 @@ typedef struct {
     uint8_t class, known;
 } candidate;
 
-/* What stays in memory of persistent tensors with these settings of forward passes and of those that are
- * of_state, whatever the micro-batch: how often sums are added to changes no tensor. */
-typedef struct {
-    uint8_t forward[PASS_MAX], state[SPACE_STEPS]; /* indexes into space.known; of other step passes 0 */
-    bool accumulates;                              /* there are several micro-batches, so sums persist */
-    uint64_t bytes;
-} candidates_stays;
-
 typedef struct {
     const compose_run *run;
     const space *space;
@@ -35,8 +27,6 @@ typedef struct {
     visit_memory memory;
     candidate *items;
     uint32_t count, room;
-    candidates_stays *stays; /* as far as is known, of the stems so far */
-    uint32_t stays_count, stays_room;
     uint64_t above;                       /* the least peak that what was given up may have, so far */
     uint32_t outlined, given_up, planned; /* so far */
 } candidates;

@@ -1,7 +1,7 @@
 #include "search/stem.h"
 
+#include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/memory.h"
 
@@ -65,11 +65,14 @@ static bool shortens_gradients(const space *s, const space_code *c) {
     return false;
 }
 
-/* May other passes than those of state leave less of what persists? */
-static bool any_frees(const space *s) {
+/* What settings of other passes than those of state may take out of what persists, a bit for each role. */
+static uint32_t roles_freed(const space *s, uint16_t stem) {
+    space_code c = { .stem = stem };
+    uint32_t roles = 0;
     for (uint32_t k = 0; k < s->step_count; k++)
-        if (!is_of_state(s, k) && pass_table[s->step_of[k]]->frees) return true;
-    return false;
+        for (c.at[k] = 0; !is_of_state(s, k) && c.at[k] < s->stems[stem].lists[k].count; c.at[k]++)
+            if (space_setting(s, &c, k)->text[0]) roles |= pass_table[s->step_of[k]]->frees;
+    return roles;
 }
 
 static uint32_t settings_on(const space *s, const space_code *c) {
@@ -122,7 +125,7 @@ static status list_states(const space *s, uint16_t stem, tables *t) {
 
 /* Chooses a companion for each effect that some state within reach has. A state that was given up alone is
  * out of reach with all values too: its persistent tensors, or its tables, are too large, or it is too slow
- * as well (compose_reach), and other passes improve none of these. */
+ * as well (compose_reach), and other passes improve none of these (outline_states). */
 static status list_effects(const candidates *all, tables *t) {
     const space *s = all->space;
     for (uint32_t i = 0; i < t->state_count; i++) {
@@ -180,9 +183,8 @@ static uint64_t slots_of(const stem_parts *x) {
 }
 
 stem_least stem_bound(const stem_parts *x) {
-    uint64_t fixed = sum_less(x->state->fixed_bytes, x->values->fixed_bytes, x->base->fixed_bytes);
-    uint64_t stays = x->frees ? 0 : sum_less(x->state->fixed_bytes, 0, x->state->table_bytes);
-    fixed = (fixed > stays ? fixed : stays) + slots_of(x); /* one program alone lacks some of what stays */
+    uint64_t fixed =
+        sum_less(x->state->fixed_bytes, x->values->fixed_bytes, x->base->fixed_bytes) + slots_of(x);
     double seconds =
         x->values->computing + x->state->computing - x->base->computing; /* waiting may overlap */
     /* The other passes only add computing to that of a state; and, where it has no effect, time. So all of
@@ -214,7 +216,6 @@ static candidate bound_pair(const space *s, const outline *base, const compose_l
                                                  .state = &state->least,
                                                  .base = &base->least,
                                                  .effect = effect_of(s, &state->code) != 0,
-                                                 .frees = any_frees(s),
                                                  .gradients = shortens_gradients(s, &state->code) ||
                                                               shortens_gradients(s, &base->code) });
     return (candidate){ .peak_bytes = least.peak_bytes,
@@ -294,66 +295,6 @@ static status outline_all(candidates *all, const outlines *o, uint32_t count, co
     return visit_all(&v, count);
 }
 
-/* ---- what stays ---- */
-
-static candidates_stays stays_of(const candidates *all, const space_code *c) {
-    const space *s = all->space;
-    const space_stem *stem = &s->stems[c->stem];
-    candidates_stays x = { .accumulates = stem->micro_batch < compose_here(all->run) };
-    memcpy(x.forward, stem->forward, sizeof x.forward);
-    for (uint32_t k = 0; k < s->step_count; k++)
-        if (is_of_state(s, k)) x.state[k] = s->places[stem->lists[k].first + c->at[k]];
-    return x;
-}
-
-/* What is known of the same settings in another stem; NULL: nothing. */
-static const candidates_stays *find_stays(const candidates *all, const candidates_stays *x) {
-    for (uint32_t i = 0; i < all->stays_count; i++) {
-        const candidates_stays *y = &all->stays[i];
-        if (x->accumulates == y->accumulates && memcmp(x->forward, y->forward, sizeof x->forward) == 0 &&
-            memcmp(x->state, y->state, sizeof x->state) == 0)
-            return y;
-    }
-    return NULL;
-}
-
-static status note_stays(candidates *all, const tables *t, uint32_t count) {
-    for (uint32_t i = 0; i < count && !any_frees(all->space); i++) {
-        candidates_stays x = stays_of(all, &t->states[i].code);
-        x.bytes = t->states[i].least.stays_bytes;
-        if (!x.bytes || find_stays(all, &x)) continue;
-        if (all->stays_count == all->stays_room) {
-            uint32_t room = all->stays_room ? 2 * all->stays_room : 64;
-            candidates_stays *more = memory_resize(all->stays, room, sizeof *more);
-            if (!more) return status_set(STATUS_FAILED, "no memory to search");
-            all->stays = more, all->stays_room = room;
-        }
-        all->stays[all->stays_count++] = x;
-    }
-    return STATUS_OK;
-}
-
-/* States of which another stem has shown that what stays is out of reach are given up without being made:
- * they become the last ones of the list. Returns how many others there are. */
-static uint32_t give_up_known(const candidates *all, tables *t, const compose_reach *reach) {
-    uint32_t others = 0;
-    for (uint32_t i = 0; i < t->state_count; i++) {
-        outline *x = &t->states[i];
-        candidates_stays wanted = stays_of(all, &x->code);
-        const candidates_stays *known = find_stays(all, &wanted);
-        x->least = (compose_least){ 0 };
-        if (known && known->bytes > reach->peak_bytes && known->bytes > reach->budget)
-            x->least = (compose_least){ .peak_bytes = known->bytes, .given_up = true };
-    }
-    for (uint32_t i = 0; i < t->state_count; i++) {
-        outline x = t->states[i];
-        if (x.least.given_up) continue;
-        memmove(&t->states[others + 1], &t->states[others], (i - others) * sizeof x);
-        t->states[others++] = x;
-    }
-    return others;
-}
-
 /* A state that was given up bounds all candidates that have it. Of others, values are not known so far. */
 static void note_above(candidates *all, const tables *t) {
     for (uint32_t i = 0; i < t->state_count; i++) {
@@ -363,12 +304,14 @@ static void note_above(candidates *all, const tables *t) {
     }
 }
 
+/* Where other passes may leave less of what persists, as sharding does among ranks, that part is not looked
+ * at, and nothing is too slow: their settings may be faster too. */
 static status outline_states(candidates *all, tables *t) {
     outlines o = { .all = all, .items = t->states };
     compose_reach reach = candidates_reach(all, false);
-    uint32_t others = give_up_known(all, t, &reach);
-    TRY(outline_all(all, &o, others, &reach));
-    TRY(note_stays(all, t, others));
+    reach.frees = roles_freed(all->space, t->states[0].code.stem);
+    if (reach.frees) reach.seconds = HUGE_VAL;
+    TRY(outline_all(all, &o, t->state_count, &reach));
     note_above(all, t);
     return STATUS_OK;
 }

@@ -21,7 +21,6 @@ typedef struct {
     const compose_least *values, *state, *base;
     bool gradients; /* settings of the candidate or of `values` shorten lives of gradients */
     bool effect;    /* the candidate's of_state settings have an effect on forward and backward */
-    bool frees;     /* settings of `values` may leave less of what persists; else they only add to it */
 } stem_parts;
 typedef struct {
     uint64_t peak_bytes, away_bytes;

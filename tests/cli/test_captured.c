@@ -128,8 +128,34 @@ static void plans_know_of_it(void **state) {
 /* Times are taken kernel by kernel. */
 static void profiles_are_eager(void **state) {
     (void)state;
-    command_expect(0,
-                   "profile tiny --batch 4 --context 16 --threads 1 --steps 3 --device emulated --eager no");
+    static const char *const with[] = { "SNUG_EMULATED=counts=counts", NULL };
+    json_document counts;
+    command_result r = command_run_with(
+        "profile tiny --batch 4 --context 16 --threads 1 --steps 3 --device emulated --eager no", with);
+    if (r.exit != 0) fail_msg("%s", r.err);
+    assert_int_equal(json_open("counts", &counts), STATUS_OK);
+    assert_true(command_number(&counts, "captured") > 0);
+    assert_int_equal(command_number(&counts, "replayed"), 0);
+    json_close(&counts);
+    command_free(&r);
+}
+
+/* The engine that serves runs its programs captured as well. */
+static void texts_are_the_same(void **state) {
+    (void)state;
+    static const char *const with[] = { "SNUG_EMULATED=counts=counts", NULL };
+    json_document counts;
+    command_result one = command_run_with(
+        "generate model --prompt the --tokens 9 --seed 3 --quiet --device emulated --eager yes", with);
+    command_result all = command_run_with(
+        "generate model --prompt the --tokens 9 --seed 3 --quiet --device emulated --eager no", with);
+    assert_int_equal(one.exit, 0);
+    assert_int_equal(all.exit, 0);
+    assert_string_equal(one.out, all.out);
+    assert_int_equal(json_open("counts", &counts), STATUS_OK);
+    assert_true(command_number(&counts, "captured") > 0 && command_number(&counts, "replayed") > 0);
+    json_close(&counts);
+    command_free(&one), command_free(&all);
 }
 
 static void ask(const char *options, char answer[SERVING_ANSWER]) {
@@ -165,7 +191,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_bits_are_the_same), cmocka_unit_test(what_is_kept_is_planned),
         cmocka_unit_test(plans_know_of_it),      cmocka_unit_test(profiles_are_eager),
-        cmocka_unit_test(answers_are_the_same),
+        cmocka_unit_test(texts_are_the_same),    cmocka_unit_test(answers_are_the_same),
     };
     return cmocka_run_group_tests(tests, make_model, scratch_close);
 }

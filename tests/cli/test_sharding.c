@@ -356,6 +356,16 @@ static void a_full_disk_ends_all(void **state) {
     several_all_gone("full", 5);
 }
 
+/* Whatever is left to the planner, it finds what takes least: also where that is a way of sharding which a
+ * state of the optimizer is not outlined with. */
+static void what_is_left_open_finds_the_least(void **state) {
+    (void)state;
+#define LARGE "plan gpt2 --ranks 8 --unit 8 --batch 64 --context 1024 --threads 2 --device cpu --json --quiet"
+    uint64_t open = command_least_budget(LARGE);
+    assert_true(open <= command_least_budget(LARGE " --sharding weights:ahead=0"));
+    assert_true(open <= command_least_budget(LARGE " --micro-batch 1"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_setting_has_the_bits_of_one_process),
@@ -371,6 +381,7 @@ int main(void) {
         cmocka_unit_test(gpt2_needs_little),
         cmocka_unit_test(what_can_not_be_is_refused),
         cmocka_unit_test(a_full_disk_ends_all),
+        cmocka_unit_test(what_is_left_open_finds_the_least),
     };
     return cmocka_run_group_tests(tests, open_all, several_close);
 }

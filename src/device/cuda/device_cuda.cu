@@ -26,9 +26,10 @@ struct cuda_gpu {
     bool joined; /* a library moves between ranks on it */
     char why_not[256];
     cudaDeviceProp is;
-    device_gpu gpu;      /* the same in the words of plans */
-    device_parts parts;  /* beside pools, when it was opened; */
-    uint64_t host_bytes; /* and what opening it took of the host's memory */
+    device_gpu gpu;          /* the same in the words of plans */
+    device_parts parts;      /* beside pools, when it was opened; */
+    uint64_t host_bytes;     /* and what opening it took of the host's memory */
+    uint64_t before_capture; /* of its memory this process had so much */
     cudaStream_t lane[LANE_COUNT];
     cudaEvent_t events[LANE_COUNT][FEW_EVENTS]; /* of the last marks, by number */
     uint64_t marks[LANE_COUNT];
@@ -295,38 +296,46 @@ static void after(const device *, device_lane l, device_lane other, uint64_t eve
 
 /* ---- captured programs ---- */
 
-/* A launch that the driver can't capture ends the capture, and EndCapture says so. */
-static status capture(const device *) {
-    cudaError_t e = cudaStreamBeginCapture(g.lane[LANE_COMPUTE], cudaStreamCaptureModeThreadLocal);
-    if (e == cudaSuccess) return STATUS_OK;
+/* The error is of this call alone. */
+static status no_capture(cudaError_t e) {
+    cudaGetLastError();
     return status_set(STATUS_FAILED, "%s captures no program: %s; --eager yes starts kernels one by one",
                       g.is.name, cudaGetErrorString(e));
+}
+
+/* A launch that the driver can't capture ends the capture, and EndCapture says so. */
+static status capture(const device *) {
+    g.before_capture = cuda_parts_own();
+    cudaError_t e = cudaStreamBeginCapture(g.lane[LANE_COMPUTE], cudaStreamCaptureModeThreadLocal);
+    return e == cudaSuccess ? STATUS_OK : no_capture(e);
 }
 
 /* What it takes of the device's memory is there before it returns. */
 static status captured(const device *, void **sequence) {
     cudaGraph_t kernels = NULL;
     cudaGraphExec_t ready = NULL;
-    uint64_t before = cuda_parts_used();
     cudaError_t e = cudaStreamEndCapture(g.lane[LANE_COMPUTE], &kernels);
     if (e == cudaSuccess) e = cudaGraphInstantiate(&ready, kernels, 0);
     if (kernels) cudaGraphDestroy(kernels);
     if (e == cudaSuccess) e = cudaGraphUpload(ready, g.lane[LANE_COMPUTE]);
     if (e == cudaSuccess) e = cudaStreamSynchronize(g.lane[LANE_COMPUTE]);
-    uint64_t after = cuda_parts_used();
-    if (after > before) g.parts.captured += after - before;
+    uint64_t after = cuda_parts_own();
+    if (after > g.before_capture) g.parts.captured += after - g.before_capture;
     *sequence = ready;
-    if (e == cudaSuccess) return STATUS_OK;
-    return status_set(STATUS_FAILED, "%s captures no program: %s; --eager yes starts kernels one by one",
-                      g.is.name, cudaGetErrorString(e));
+    return e == cudaSuccess ? STATUS_OK : no_capture(e);
 }
 
 static void replay(const device *, void *sequence) {
     heed(cudaGraphLaunch((cudaGraphExec_t)sequence, g.lane[LANE_COMPUTE]));
 }
 
-/* The driver may keep its memory for the next one, so it stays counted. */
-static void release(const device *, void *sequence) { heed(cudaGraphExecDestroy((cudaGraphExec_t)sequence)); }
+/* What the driver keeps of its memory for the next one stays counted. */
+static void release(const device *, void *sequence) {
+    uint64_t before = cuda_parts_own();
+    heed(cudaGraphExecDestroy((cudaGraphExec_t)sequence));
+    uint64_t after = cuda_parts_own(), back = before > after ? before - after : 0;
+    g.parts.captured -= back < g.parts.captured ? back : g.parts.captured;
+}
 
 static uint64_t capture_bytes(const device *, uint64_t calls) { return device_gpu_capture_bytes(calls); }
 

@@ -89,7 +89,7 @@ static uint64_t counted_own() {
     return 0;
 }
 
-uint64_t cuda_parts_used(void) {
+static uint64_t used_now() {
     size_t free = 0, total = 0;
     return cudaMemGetInfo(&free, &total) == cudaSuccess ? total - free : 0;
 }
@@ -128,20 +128,24 @@ cudaError_t cuda_parts_open(int number, cudaError_t (*handles)(void), device_par
     if (e == cudaSuccess) e = cudaFree(NULL); /* brings the code of all kernels */
     if (e == cudaSuccess) e = cuda_parts_touch(0);
     if (e != cudaSuccess) return e;
-    uint64_t loaded = cuda_parts_used();
+    uint64_t loaded = used_now();
     parts->code = used ? more(loaded, used) : 0;
     if (!used) parts->context = loaded; /* the two could not be told apart */
     e = handles();
-    uint64_t all = cuda_parts_used();
+    uint64_t all = used_now();
     parts->handles = more(all, loaded);
     others = more(all, device_parts_sum(parts));
     return e;
 }
 
+uint64_t cuda_parts_own(void) {
+    uint64_t own = counted_own();
+    return own ? own : more(used_now(), others);
+}
+
 device_parts cuda_parts_now(const device_parts *parts, uint64_t pool_bytes, bool joined) {
     device_parts now = *parts;
-    uint64_t own = counted_own(), all = cuda_parts_used();
-    if (!own) own = more(all, others);
+    uint64_t own = cuda_parts_own();
     (joined ? now.ranks : now.code) += more(more(own, pool_bytes), device_parts_sum(parts));
     return now;
 }

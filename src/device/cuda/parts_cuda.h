@@ -23,8 +23,9 @@ cudaError_t cuda_parts_open(int number, cudaError_t (*handles)(void), device_par
 /* Waits for a kernel that does nothing. cudaErrorNoKernelImageForDevice: there is no code for this GPU. */
 cudaError_t cuda_parts_touch(cudaStream_t lane);
 
-/* What is taken of the GPU now, by whomever. */
-uint64_t cuda_parts_used(void);
+/* What this process holds of the GPU now, pools as well; where nobody counts processes, what others have
+ * taken since it was opened counts too. */
+uint64_t cuda_parts_own(void);
 
 /* What the process holds now, of which `pool_bytes` are pools and `parts` was measured when it was opened:
  * what has been added since counts as code, or, with ranks that a library has `joined`, as theirs. */
