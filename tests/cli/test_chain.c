@@ -28,6 +28,9 @@ static const char apart[] =
     "\"num_key_value_heads\": 2, \"hidden_size\": 64, \"intermediate_size\": 96, "
     "\"max_position_embeddings\": 64, \"vocab_size\": 300, \"rms_norm_eps\": 1e-5, "
     "\"tie_word_embeddings\": false}\n";
+/* 76 gradients, which clipping reads all at once, and so does the check of 16-bit floats. */
+static const char deep[] = "{\"model_type\": \"gpt2\", \"n_layer\": 6, \"n_head\": 2, \"n_embd\": 32, "
+                           "\"n_positions\": 32, \"vocab_size\": 300}\n";
 static const char filling[] = "{\"model_type\": \"bert\", \"num_hidden_layers\": 2, \"num_attention_heads\": "
                               "4, \"hidden_size\": 64, \"intermediate_size\": 96, "
                               "\"max_position_embeddings\": 64, \"vocab_size\": 300}\n";
@@ -45,6 +48,7 @@ static int open_all(void **state) {
     if (several_open(state) != 0) return -1;
     make_model("tied", tied), make_model("apart", apart);
     make_model("filling", filling), make_model("distances", distances);
+    make_model("deep", deep);
     mkdir("away", 0700);
     return 0;
 }
@@ -88,6 +92,26 @@ static void each_model_has_the_bits_of_one_process(void **state) {
         one_process(models[i], "--exact --dropout 0.1 --clip 0.5");
         several(2, models[i], "--exact --dropout 0.1 --clip 0.5");
         several(4, models[i], "--exact --dropout 0.1 --clip 0.5 --sharding chain");
+    }
+}
+
+/* Some nodes read every gradient, and a deep model has more than any link has inputs. */
+static void models_may_be_deep(void **state) {
+    static const char *const options[] = { "--attention flash --clip 0.5",
+                                           "--attention flash --clip off --precision mixed-f16" };
+    char line[LINE];
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        snprintf(line, sizeof line,
+                 "plan gpt2 --context 256 --batch 8 --ranks 2 --device cpu --quiet --recompute block %s",
+                 options[i]);
+        command_expect(0, line);
+    }
+    if (several_left_out()) return;
+    for (int i = 0; i < 2; i++) {
+        snprintf(line, sizeof line, "%s --micro-batch 32", options[i]);
+        one_process("deep", line);
+        several(2, "deep", options[i]);
     }
 }
 
@@ -291,6 +315,7 @@ static void steps_that_are_not_finite(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_model_has_the_bits_of_one_process),
+        cmocka_unit_test(models_may_be_deep),
         cmocka_unit_test(ranks_need_not_be_a_power_of_two),
         cmocka_unit_test(one_process_may_have_other_micro_batches),
         cmocka_unit_test(ranks_may_have_micro_batches),

@@ -244,23 +244,34 @@ static void tell_all(chainer *k) {
 
 /* ---- nodes ---- */
 
-/* A first link without anything before it gets its accumulator. */
+/* Does this tensor begin a sum for which the graph as it was has no accumulator? */
+static bool begins_without(const chainer *k, tensor_id t) {
+    return k->begins[t] && !k->list[k->begins[t] - 1].before;
+}
+
+/* A first link without anything before it gets its accumulator; what is no link may read any number. */
 static void copy_link(chainer *k, node_id id) {
     enum { MOST = 64 };
     const graph *in = k->r.in;
     const node *n = graph_node(in, id);
     tensor_id inputs[MOST] = { 0 };
     uint32_t count = n->in_count;
+    bool any = false;
+    for (uint32_t o = 0; o < n->out_count; o++) any |= begins_without(k, node_out(in, n, o));
+    if (!any) {
+        rewrite_node(&k->r, id);
+        return;
+    }
     if (n->op->in_count > MOST || count > MOST) {
         graph_fail(k->r.out, "--sharding chain: %s has too many inputs", n->op->name);
         return;
     }
     for (uint32_t i = 0; i < count; i++) inputs[i] = node_in(in, n, i) ? k->r.map[node_in(in, n, i)] : 0;
     for (uint32_t o = 0; o < n->out_count; o++) {
-        uint32_t which = k->begins[node_out(in, n, o)];
-        if (!which || k->list[which - 1].before) continue;
-        uint32_t i = links_accumulator(in, n, node_out(in, n, o));
-        inputs[i] = k->list[which - 1].sum;
+        tensor_id t = node_out(in, n, o);
+        if (!begins_without(k, t)) continue;
+        uint32_t i = links_accumulator(in, n, t);
+        inputs[i] = k->list[k->begins[t] - 1].sum;
         if (i >= count) count = i + 1;
     }
     rewrite_node_inputs(&k->r, id, inputs, count);
