@@ -11,7 +11,7 @@ static status find_kind(const cluster *c, const char *gpu, const cluster_nodes *
     size_t used = 0;
     for (uint32_t i = 0; i < c->kind_count; i++) {
         *out = &c->kinds[i];
-        if (!gpu || strcmp(c->kinds[i].device, gpu) == 0) return STATUS_OK;
+        if (!gpu || hardware_same(c->kinds[i].device, gpu)) return STATUS_OK;
         if (used + 1 < sizeof devices)
             used += (size_t)snprintf(devices + used, sizeof devices - used, "%s%s", used ? ", " : "",
                                      c->kinds[i].device);

@@ -154,10 +154,20 @@ static status find_file(const char *path, hardware *h) {
     return result;
 }
 
+static bool is_file(const char *name) {
+    size_t length = strlen(name);
+    return length > 5 && strcmp(name + length - 5, ".yaml") == 0;
+}
+
+bool hardware_same(const char *a, const char *b) {
+    if (is_file(a) || is_file(b)) return strcmp(a, b) == 0;
+    uint32_t meant = hardware_meant(a);
+    return meant < hardware_count() && hardware_meant(b) == meant;
+}
+
 status hardware_find(const char *name, hardware *h) {
     yaml_file f;
-    size_t length = strlen(name);
-    if (length > 5 && strcmp(name + length - 5, ".yaml") == 0) return find_file(name, h);
+    if (is_file(name)) return find_file(name, h);
     uint32_t index = hardware_meant(name);
     if (index == hardware_count()) return hardware_unknown(name);
     const hardware_file *x = hardware_text(index);

@@ -15,6 +15,9 @@ extern const hardware_file hardware_files[], hardware_tables[];
  * and "NVIDIA GeForce RTX 4090" are rtx-4090. STATUS_INVALID with what was meant, perhaps. */
 status hardware_find(const char *name, hardware *h);
 
+/* Do two such words name one device? Of files their paths are compared. */
+bool hardware_same(const char *a, const char *b);
+
 /* All devices that have a name, those of a file first. NULL where `index` is beyond the last. */
 uint32_t hardware_count(void);
 const char *hardware_name(uint32_t index);

@@ -239,6 +239,35 @@ static void numbers_stay_numbers(void **state) {
     assert_true(command_says(line, 2, "whole heads"));
 }
 
+/* A device has many names: what people and drivers say, and what the cluster's file says. */
+static void devices_go_by_any_name(void **state) {
+    static const char *const names[] = { "a100-80", "A100-80", "a100-80gb", "NVIDIA-A100-SXM4-80GB" };
+    static const char nodes[] = "nodes: [small, large]\ndevices: [T4, NVIDIA-A100-80GB]\ngpus: [2, 4]\n"
+                                "cores: [16, 64]\nmemory: [64GiB, 512GiB]\ncount: [4, 8]\n"
+                                "between: [none, 25e9]\n";
+    static const char *const files[] = { "ascend", "named.yaml" };
+    char line[256];
+    (void)state;
+    scratch_write("named.yaml", nodes, sizeof nodes - 1);
+    scratch_write("eight.yaml", "memory: 7GiB\n", 13);
+    for (size_t f = 0; f < 2; f++)
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+            snprintf(line, sizeof line, "estimate gpt2 --batch 4 --context 256 --cluster %s --gpu %s",
+                     files[f], names[i]);
+            assert_true(command_says(line, 0, "1 of 4 "));
+            snprintf(line, sizeof line,
+                     "plan char-gpt --batch 8 --context 64 --unit 2 --ranks 4x2 --sharding gradients "
+                     "--micro-batch 2 --recompute off --cluster %s --gpu %s",
+                     files[f], names[i]);
+            assert_true(command_says(line, 0, files[f]));
+        }
+    assert_true(command_says("plan char-gpt --batch 8 --unit 1 --ranks 8x4 --cluster ascend --gpu a100-40", 2,
+                             "they have a100-80"));
+    scratch_write("own.yaml", EIGHTS, sizeof EIGHTS - 1);
+    assert_true(command_says("estimate gpt2 --batch 1 --context 64 --cluster own.yaml --gpu eight.yaml", 0,
+                             "1 of 8 eight.yaml"));
+}
+
 /* One device less, or the next smaller kind, does not fit. The sanitizers see these commands in other tests.
  */
 static void it_is_the_fewest(void **state) {
@@ -359,6 +388,7 @@ int main(void) {
         cmocka_unit_test(commands_have_what_was_asked),
         cmocka_unit_test(paths_stay_whole),
         cmocka_unit_test(numbers_stay_numbers),
+        cmocka_unit_test(devices_go_by_any_name),
         cmocka_unit_test(slower_links_take_longer),
         cmocka_unit_test(other_links_may_choose_otherwise),
         cmocka_unit_test(links_that_are_not_known_are_refused),

@@ -1,7 +1,5 @@
 #include "estimate/clusters/choose.h"
 
-#include <string.h>
-
 #include "estimate/solve.h"
 
 /* Numbers of devices that a script can ask nodes of this kind for: more than a node has come as whole nodes.
@@ -84,7 +82,7 @@ status choose_nodes(const choose_question *q, choose_answer *out) {
     uint32_t asked = 0, refused = 0;
     status result = STATUS_OK;
     for (const cluster_nodes *k = out->of.kinds; k < out->of.kinds + out->of.kind_count; k++) {
-        if (q->device && strcmp(q->device, k->device) != 0) continue;
+        if (q->device && !hardware_same(q->device, k->device)) continue;
         result = consider(q, k, out, &smallest);
         if (result != STATUS_INVALID) TRY(result);
         asked++, refused += result == STATUS_INVALID;
