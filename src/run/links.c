@@ -122,13 +122,23 @@ void links_join(device_rates *r, bool built_in, int64_t ranks, int64_t of_host, 
         r->links.of[i].busy /= threads, r->links.of[i].busy_seconds /= threads;
 }
 
+/* Are any two of these ranks on such a link, and is it more than the memory of their host? */
+static bool is_used(const links *l, int link, bool apart) {
+    return link == LINK_WITHIN ? apart && l->of_host > 1 : l->ranks > l->of_host;
+}
+
+/* A device has a way of its own to the others of its node. True: anything was said. */
+static bool take(links *l, int link, const link_rates *said) {
+    double sharing = link == LINK_WITHIN ? (double)l->of_host : 1;
+    if (said->rate > 0) l->of[link].rate = said->rate * sharing;
+    if (said->seconds > 0) l->of[link].seconds = said->seconds;
+    return said->rate > 0 || said->seconds > 0;
+}
+
 void links_say(device_rates *r, const links_said *said, bool apart) {
     size_t length = strlen(r->source);
-    for (int i = apart ? LINK_WITHIN : LINK_BETWEEN; i < LINK_COUNT; i++) {
-        double sharing =
-            i == LINK_WITHIN ? (double)r->links.of_host : 1; /* each device has a way of its own */
-        if (said->of[i].rate > 0) r->links.of[i].rate = said->of[i].rate * sharing;
-        if (said->of[i].seconds > 0) r->links.of[i].seconds = said->of[i].seconds;
-    }
-    snprintf(r->source + length, sizeof r->source - length, "; links of %.60s", said->name);
+    bool any = false;
+    for (int i = 0; i < LINK_COUNT; i++)
+        if (is_used(&r->links, i, apart)) any |= take(&r->links, i, &said->of[i]);
+    if (any) snprintf(r->source + length, sizeof r->source - length, "; links of %.60s", said->name);
 }

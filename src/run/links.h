@@ -22,6 +22,7 @@ typedef struct links_said {
     link_rates of[LINK_COUNT];
 } links_said;
 
-/* Behind links_join they take the place of what is there, and the name is added to where the rates come from.
- * Ranks on processors (not `apart`) share their host's memory, and take nothing of the link within it. */
+/* Behind links_join they take the place of what is there, of links that any two ranks are on. If one did, the
+ * name is added to where the rates come from. Ranks on processors (not `apart`) share their host's memory,
+ * and take nothing of the link within it. */
 void links_say(device_rates *r, const links_said *said, bool apart);

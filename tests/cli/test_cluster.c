@@ -364,6 +364,35 @@ static void other_links_may_choose_otherwise(void **state) {
     shared_with("between: [1.25e9]\nlatency_between: [100e-6]\n", "weights:keep=");
 }
 
+/* A plan says whose links it has where it has any of them. */
+static void links_are_named_where_they_are_used(void **state) {
+#define PINS " --sharding gradients --micro-batch 2 --recompute off"
+    static const struct {
+        const char *said, *options;
+        bool used;
+    } cases[] = {
+        { "within: [300e9]\n", "--ranks 4x2 --device cpu" PINS, false },
+        { "within: [300e9]\n", "--ranks 4x4 --device cpu" PINS, false },
+        { "within: [300e9]\n", "--ranks 4x1 --gpu a100-80" PINS, false },
+        { "within: [300e9]\n", "--ranks 4x2 --gpu a100-80" PINS, true },
+        { "within: [300e9]\n", "--ranks 4x4 --gpu a100-80" PINS, true },
+        { "between: [25e9]\n", "--ranks 4 --device cpu" PINS, false },
+        { "between: [25e9]\n", "--ranks 4x4 --gpu a100-80" PINS, false },
+        { "between: [25e9]\n", "--ranks 4x2 --device cpu" PINS, true },
+        { "between: [25e9]\n", "--ranks 4x1 --gpu a100-80" PINS, true },
+    };
+#undef PINS
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *from;
+        json_document d = planned_with(cases[i].said, cases[i].options);
+        assert_int_equal(json_as_string(command_value(&d, "rates"), &from), STATUS_OK);
+        if (cases[i].used != (strstr(from, "; links of site.yaml") != NULL))
+            fail_msg("%s and %s: %s", cases[i].said, cases[i].options, from);
+        json_close(&d);
+    }
+}
+
 static void links_that_are_not_known_are_refused(void **state) {
     static const char site[] = "nodes: [n]\ndevices: [a100-80]\ngpus: [4]\ncores: [16]\nmemory: [64GiB]\n"
                                "count: [4]\n";
@@ -391,6 +420,7 @@ int main(void) {
         cmocka_unit_test(devices_go_by_any_name),
         cmocka_unit_test(slower_links_take_longer),
         cmocka_unit_test(other_links_may_choose_otherwise),
+        cmocka_unit_test(links_are_named_where_they_are_used),
         cmocka_unit_test(links_that_are_not_known_are_refused),
     };
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);
