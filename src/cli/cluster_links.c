@@ -38,6 +38,12 @@ static status check_ranks(const options *o, const cluster *c, const cluster_node
     return STATUS_OK;
 }
 
+static bool says_any(const cluster_nodes *kind) {
+    bool any = false;
+    for (int i = 0; i < LINK_COUNT; i++) any |= kind->links[i].rate > 0 || kind->links[i].seconds > 0;
+    return any;
+}
+
 status cluster_links_choose(options *o, links_said *said) {
     cluster c;
     const cluster_nodes *kind = NULL;
@@ -45,7 +51,7 @@ status cluster_links_choose(options *o, links_said *said) {
     TRY(cluster_find(o->estimate.cluster, &c));
     TRY(find_kind(&c, o->gpu, &kind));
     TRY(check_ranks(o, &c, kind));
-    if (kind->links[LINK_WITHIN].rate <= 0 && kind->links[LINK_BETWEEN].rate <= 0)
+    if (!says_any(kind))
         return status_set(STATUS_INVALID,
                           "--cluster %s: the file does not say how fast links of nodes %s are; name that "
                           "under 'within' and 'between', or leave --cluster out",

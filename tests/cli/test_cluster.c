@@ -380,6 +380,9 @@ static void links_are_named_where_they_are_used(void **state) {
         { "between: [25e9]\n", "--ranks 4x4 --gpu a100-80" PINS, false },
         { "between: [25e9]\n", "--ranks 4x2 --device cpu" PINS, true },
         { "between: [25e9]\n", "--ranks 4x1 --gpu a100-80" PINS, true },
+        { "latency_between: [5e-6]\n", "--ranks 4x2 --device cpu" PINS, true },
+        { "latency_between: [5e-6]\n", "--ranks 4x4 --gpu a100-80" PINS, false },
+        { "latency_within: [5e-6]\n", "--ranks 4x4 --gpu a100-80" PINS, true },
     };
 #undef PINS
     (void)state;
