@@ -23,8 +23,8 @@ bool state_vectors_usable(void) {
 enum { PLANES = 4, OCTAVES = 32, STEPS = 16 };
 typedef struct {
     _Alignas(64) uint8_t plane[PLANES][STATE_CODES]; /* byte by byte of the map's values */
-    /* By the lower bits of the exponent: where a step begins in this octave, infinity if none does; the step
-     * before that. */
+    /* By the lower bits of the exponent: where a step begins in this octave, NaN if none does, which also
+     * infinity does not reach; the step before that. */
     _Alignas(64) float border[OCTAVES];
     _Alignas(64) int32_t before[OCTAVES];
     /* By step: code = base + min(x slope - ninth, most), as in state_place_of. */
@@ -55,7 +55,7 @@ static void make_octaves(tables *t, bool positive) {
         while (step < LAST_STEP && begin_of(positive, step + 1) <= low) step++;
         bool begins = step < LAST_STEP && begin_of(positive, step + 1) < 2 * low;
         t->before[octave % OCTAVES] = step;
-        t->border[octave % OCTAVES] = begins ? begin_of(positive, step + 1) : INFINITY;
+        t->border[octave % OCTAVES] = begins ? begin_of(positive, step + 1) : NAN;
     }
 }
 
@@ -120,6 +120,9 @@ TARGET static inline registers registers_of(const tables *t) {
     return r;
 }
 
+/* Infinity by an inverse of 0 is no number: state_place_of ends at the first place of the last decade. */
+enum { LOST = (2 << (STATE_DECADES - 1)) - 1 };
+
 /* Codes of sizes, those of NaN are of step 0 or, without a sign, 1. */
 TARGET static inline __m512i codes_of_sizes(const registers *r, __m512 size) {
     __m512 told = _mm512_max_ps(size, _mm512_set1_ps(SMALLEST)); /* of NaN the second one */
@@ -138,7 +141,10 @@ TARGET static inline __m512i codes_of_sizes(const registers *r, __m512 size) {
 TARGET static inline __m512i codes_of(const registers *r, const bool positive, __m512 x, __m512 inverse) {
     if (positive) {
         __mmask16 above = _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_GT_OQ);
-        return _mm512_maskz_mov_epi32(above, codes_of_sizes(r, _mm512_mul_ps(x, inverse)));
+        __m512 size = _mm512_mul_ps(x, inverse);
+        __mmask16 lost = _mm512_cmp_ps_mask(size, size, _CMP_UNORD_Q);
+        __m512i code = _mm512_mask_mov_epi32(codes_of_sizes(r, size), lost, _mm512_set1_epi32(LOST));
+        return _mm512_maskz_mov_epi32(above, code);
     }
     __m512i code = codes_of_sizes(r, _mm512_mul_ps(_mm512_abs_ps(x), inverse));
     __mmask16 below = _mm512_movepi32_mask(_mm512_castps_si512(x));

@@ -218,8 +218,9 @@ static void vectors_encode_as_formulas(void **state) {
     }
     for (uint32_t k = 0; k < STATE_VECTOR; k++) x[k] = half_float(0x7f800001u + k * 0x1ffffu);
     check_encoded(x, 1);
-    for (uint32_t k = 0; k < STATE_VECTOR; k++) x[k] = k % 2 ? -INFINITY : (float)k;
-    check_encoded(x, 0); /* of a block that is not finite */
+    static const float ends[] = { INFINITY, -INFINITY, NAN, -NAN };
+    for (uint32_t k = 0; k < STATE_VECTOR; k++) x[k] = k % 8 < 4 ? ends[k % 4] : 0.1f * (float)(k % 8);
+    for (int i = 0; i < 2; i++) check_encoded(x, (float)i); /* 0 is of a block that is not finite */
 }
 
 /* ---- AdamW in one loop, which has to be that of blocks ---- */
