@@ -69,10 +69,15 @@ status ask(const options *o, const char *named, bool whole, ask_answer *a) {
     return result;
 }
 
+/* Sizes of Megatron-LM multiply to devices that one copy of the model takes: fewer can't be asked about. */
+int64_t ask_least_devices(const options *o) {
+    return o->estimate.framework == FRAMEWORK_MEGATRON ? megatron_least_devices(&o->estimate.megatron) : 1;
+}
+
 status ask_most(const options *o, framework_variable v, int64_t *most) {
     enum { BATCHES = 1 << 16, RECORDED_LENGTHS = 1 << 20 };
     estimate_question e;
-    options one = v == FRAMEWORK_GPUS ? ask_with(o, v, 1) : *o;
+    options one = v == FRAMEWORK_GPUS ? ask_with(o, v, ask_least_devices(o)) : *o;
     *most = 0;
     status result = estimate_open(&one, o->subject, &e);
     bool has = result == STATUS_OK && (e.framework ? e.framework->variable(&e.settings, v) != NULL
@@ -95,12 +100,18 @@ static void count_ranks(const options *o, device_counts *out) {
 
 status ask_counts(const options *o, device_counts *out) {
     estimate_question e;
-    options with = ask_with(o, FRAMEWORK_GPUS, 1);
-    *out = (device_counts){ .of = { 1 }, .count = 1 };
+    int64_t least = ask_least_devices(o);
+    options with = ask_with(o, FRAMEWORK_GPUS, least);
+    *out = (device_counts){ .count = 0 };
     status result = estimate_open(&with, o->subject, &e);
+    if (result == STATUS_OK && least > CHOOSE_MOST_DEVICES)
+        result = status_set(STATUS_INVALID,
+                            "a copy of the model takes %lld devices, and numbers up to %d are tried",
+                            (long long)least, CHOOSE_MOST_DEVICES);
+    if (result == STATUS_OK) out->of[out->count++] = least;
     if (result == STATUS_OK && !e.framework) count_ranks(o, out);
     bool several = result == STATUS_OK && e.framework && e.framework->variable(&e.settings, FRAMEWORK_GPUS);
-    for (int64_t gpus = 2; several && gpus <= CHOOSE_MOST_DEVICES; gpus++) {
+    for (int64_t gpus = least + 1; several && gpus <= CHOOSE_MOST_DEVICES; gpus++) {
         with = ask_with(o, FRAMEWORK_GPUS, gpus);
         if (estimate_settle(&e, &with) == STATUS_OK) out->of[out->count++] = gpus;
     }

@@ -20,6 +20,8 @@ status ask(const options *o, const char *named, bool whole, ask_answer *a);
 
 /* The largest value of a setting; 0: the framework has no such setting. */
 status ask_most(const options *o, framework_variable v, int64_t *most);
+/* The least number of devices that the sizes of --framework megatron allow; 1 of all others. */
+int64_t ask_least_devices(const options *o);
 /* Numbers of devices that the framework accepts. */
 status ask_counts(const options *o, device_counts *out);
 /* A copy of the options with that setting at `value`. */

@@ -16,8 +16,8 @@ static options options_on(const options *o, const cluster_nodes *k, int64_t gpus
 }
 
 static status counts_on(const void *context, const cluster_nodes *k, device_counts *out) {
-    options one = options_on(context, k, 1);
-    return ask_counts(&one, out);
+    options with = options_on(context, k, ask_least_devices(context));
+    return ask_counts(&with, out);
 }
 
 static status fits_on(const void *context, const cluster_nodes *k, int64_t gpus, bool *fits) {
@@ -61,8 +61,8 @@ static unsigned least_of(const options *o, unsigned on, int64_t devices, choose_
 /* Those that change nothing of this model. */
 static status harmless(const options *o, unsigned *switches) {
     estimate_question e;
-    options one = ask_with(o, FRAMEWORK_GPUS, 1);
-    status result = estimate_open(&one, o->subject, &e);
+    options least = ask_with(o, FRAMEWORK_GPUS, ask_least_devices(o));
+    status result = estimate_open(&least, o->subject, &e);
     *switches = (1u << CLUSTER_SWITCHES) - 1;
     if (result == STATUS_OK && e.config.family == FAMILY_RESNET) *switches &= ~(unsigned)CLUSTER_CUT_BATCH;
     estimate_close(&e);

@@ -80,6 +80,10 @@ typedef struct {
     int64_t replicas, micro_batches;
 } megatron_result;
 
+/* The fewest devices that hold a copy of the model, whatever the model: all other numbers that sizes allow
+ * are multiples. `s` need not have passed megatron_settle. INT64_MAX: more than can be counted. */
+int64_t megatron_least_devices(const megatron_settings *s);
+
 /* Replaces the names of --recompute-modules by bits. STATUS_INVALID: settings that contradict each other or
  * the model, with a sentence. */
 status megatron_settle(megatron_settings *s, megatron_shape *m, const char *name);

@@ -37,6 +37,26 @@ static status check_divisions(const megatron_shape *m, const megatron_settings *
     return STATUS_OK;
 }
 
+static int64_t common_divisor(int64_t a, int64_t b) {
+    while (b) {
+        int64_t rest = a % b;
+        a = b, b = rest;
+    }
+    return a;
+}
+
+static int64_t common_multiple(int64_t a, int64_t b) {
+    int64_t left = a / common_divisor(a, b);
+    return left > INT64_MAX / b ? INT64_MAX : left * b;
+}
+
+int64_t megatron_least_devices(const megatron_settings *s) {
+    int64_t each = s->expert_tensor ? s->expert_tensor : s->tensor;
+    int64_t dense = common_multiple(s->tensor * s->contexts, s->tensor * s->instances);
+    int64_t all = common_multiple(dense, each * s->experts * s->instances);
+    return all > INT64_MAX / s->pipeline ? INT64_MAX : all * s->pipeline;
+}
+
 static status check_devices(const megatron_shape *m, const megatron_settings *s) {
     int64_t dense = s->tensor * s->pipeline * s->contexts,
             mixed = s->expert_tensor * s->experts * s->pipeline;
