@@ -40,7 +40,26 @@ static void numbers_of_devices_hold_whole_copies(void **state) {
                              2, "a copy of the model takes 2048 devices, and numbers up to 1024 are tried"));
 }
 
+/* --shard is none of its options: the line that the script has must be one that is understood. */
+static void clusters_share_by_its_own_sizes(void **state) {
+    (void)state;
+    command_result r = command_run(ASK "--cluster ascend --tensor-model-parallel-size 2 --context 4096 "
+                                       "--micro-batch 1 --use-distributed-optimizer --emit slurm");
+    assert_int_equal(r.exit, 0);
+    assert_true(command_has_words(r.out, "--gpus 4") && strstr(r.out, "--gpus-per-node=4\n"));
+    assert_null(strstr(r.out, "fsdp"));
+    assert_null(strstr(r.err, "fsdp"));
+    char line[1024];
+    const char *estimated = strstr(r.out, "# Estimated: snug ");
+    assert_non_null(estimated);
+    estimated += strlen("# Estimated: snug ");
+    snprintf(line, sizeof line, "%.*s", (int)strcspn(estimated, "\n"), estimated);
+    command_expect(0, line);
+    command_free(&r);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(numbers_of_devices_hold_whole_copies) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(numbers_of_devices_hold_whole_copies),
+                                        cmocka_unit_test(clusters_share_by_its_own_sizes) };
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);
 }

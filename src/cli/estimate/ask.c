@@ -135,6 +135,7 @@ options ask_with(const options *o, framework_variable v, int64_t value) {
             break;
         }
         with.estimate.gpus = value;
+        if (o->estimate.framework == FRAMEWORK_MEGATRON) break; /* sizes of its own say who shares what */
         if (value == 1 && !o->estimate.host_keeps) with.estimate.shard = TORCH_ALONE;
         if (value > 1 && o->estimate.shard == TORCH_ALONE) with.estimate.shard = TORCH_FSDP;
         break;

@@ -165,7 +165,7 @@ void cluster_answer_say(const cluster_answer *c, text *out) {
              (long long)n->kind->gpus, n->kind->device, (long long)n->nodes, n->kind->name,
              n->nodes == 1 ? "" : "s");
     if (devices_of(n) > 1 && c->with.estimate.shard > 0 && c->with.estimate.framework != FRAMEWORK_VLLM &&
-        c->with.estimate.framework != FRAMEWORK_LLAMA_CPP)
+        c->with.estimate.framework != FRAMEWORK_LLAMA_CPP && c->with.estimate.framework != FRAMEWORK_MEGATRON)
         text_add(out, ", shared by %s", ways[c->with.estimate.shard]);
     if (c->switched) add_switched(c, out);
     text_add(out, "\n");
