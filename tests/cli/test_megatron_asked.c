@@ -40,6 +40,63 @@ static void numbers_of_devices_hold_whole_copies(void **state) {
                              2, "a copy of the model takes 2048 devices, and numbers up to 1024 are tried"));
 }
 
+#define DEEPSEEK                                                                                             \
+    "\"model_type\":\"deepseek_v3\",\"hidden_size\":1024,\"vocab_size\":32000,\"num_attention_heads\":16,"   \
+    "\"intermediate_size\":4096,\"kv_lora_rank\":64,\"qk_nope_head_dim\":32,\"qk_rope_head_dim\":16,"        \
+    "\"v_head_dim\":32,\"max_position_embeddings\":32768"
+
+static void write_deepseek(const char *more) {
+    char json[1024];
+    snprintf(json, sizeof json, "{" DEEPSEEK "%s}", more);
+    scratch_write("config.json", json, strlen(json));
+}
+
+/* The largest that fits of those that can be divided: it fits, the next one does not. */
+static void sizes_are_tried_that_can_be_divided(void **state) {
+    (void)state;
+    static const struct {
+        const char *line, *variable;
+        uint64_t step; /* 0: divisors */
+    } cases[] = {
+        { "--gpus 4 --tensor-model-parallel-size 4 --sequence-parallel --micro-batch 8", "context", 4 },
+        { "--gpus 24 --tensor-model-parallel-size 8 --context-parallel-size 3 --sequence-parallel "
+          "--micro-batch 48",
+          "context", 24 },
+        { "--gpus 16 --tensor-model-parallel-size 8 --context 4096 --global-batch-size 96", "batch", 0 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char line[512];
+        snprintf(line, sizeof line, ASK "--gpu h100-80 %s --solve %s --json", cases[i].line,
+                 cases[i].variable);
+        uint64_t value = command_asked(line, "value"), more = command_asked(line, "one_more_bytes");
+        assert_true(value > 1 && (cases[i].step ? value % cases[i].step == 0 : 48 % value == 0));
+        for (int next = 0; next < 2; next++) {
+            uint64_t larger = value + cases[i].step;
+            while (!cases[i].step && (48 % larger || larger == value)) larger++;
+            snprintf(line, sizeof line, ASK "--gpu h100-80 %s --%s %llu --json", cases[i].line,
+                     cases[i].variable, (unsigned long long)(next ? larger : value));
+            command_result r = command_run(line);
+            assert_int_equal(r.exit, next ? 3 : 0);
+            command_free(&r);
+        }
+        assert_true(more > UINT64_C(79) << 30);
+    }
+    assert_true(command_says(ASK
+                             "--gpu t4 --gpus 8 --tensor-model-parallel-size 8 --sequence-parallel --solve "
+                             "context",
+                             3, "not even a context of 8 tokens"));
+}
+
+/* A model that has no builder here has a longest context all the same. */
+static void deepseek_has_a_longest_context(void **state) {
+    (void)state;
+    write_deepseek(",\"num_hidden_layers\":2");
+    assert_int_equal(command_asked("estimate config.json --framework megatron --gpu h100-80 --micro-batch 1 "
+                                   "--solve context --json",
+                                   "value"),
+                     32768);
+}
+
 /* --shard is none of its options: the line that the script has must be one that is understood. */
 static void clusters_share_by_its_own_sizes(void **state) {
     (void)state;
@@ -60,6 +117,8 @@ static void clusters_share_by_its_own_sizes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(numbers_of_devices_hold_whole_copies),
+                                        cmocka_unit_test(sizes_are_tried_that_can_be_divided),
+                                        cmocka_unit_test(deepseek_has_a_longest_context),
                                         cmocka_unit_test(clusters_share_by_its_own_sizes) };
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);
 }

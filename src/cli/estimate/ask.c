@@ -46,6 +46,8 @@ static status ask_snug(const estimate_question *e, const char *named, bool whole
 
 /* ---- all ---- */
 
+enum { BATCHES = 1 << 16 }; /* more are not tried */
+
 static status ask_framework(estimate_question *e, ask_answer *a) {
     TRY(e->framework->estimate(&e->subject, &e->settings, &e->result));
     a->bytes = e->result.layers[e->hardware.memory ? FRAMEWORK_DEVICE : FRAMEWORK_RESERVED];
@@ -74,10 +76,21 @@ int64_t ask_least_devices(const options *o) {
     return o->estimate.framework == FRAMEWORK_MEGATRON ? megatron_least_devices(&o->estimate.megatron) : 1;
 }
 
+int64_t ask_step(const options *o, framework_variable v) {
+    bool cut = v == FRAMEWORK_CONTEXT && o->estimate.framework == FRAMEWORK_MEGATRON;
+    return cut ? megatron_context_step(&o->estimate.megatron) : 1;
+}
+
+/* With a value of it that is accepted wherever one is. */
+static options probe(const options *o, framework_variable v) {
+    if (v == FRAMEWORK_GPUS) return ask_with(o, v, ask_least_devices(o));
+    return o->estimate.framework == FRAMEWORK_MEGATRON ? ask_with(o, v, ask_step(o, v)) : *o;
+}
+
 status ask_most(const options *o, framework_variable v, int64_t *most) {
-    enum { BATCHES = 1 << 16, RECORDED_LENGTHS = 1 << 20 };
+    enum { RECORDED_LENGTHS = 1 << 20 };
     estimate_question e;
-    options one = v == FRAMEWORK_GPUS ? ask_with(o, v, ask_least_devices(o)) : *o;
+    options one = probe(o, v);
     *most = 0;
     status result = estimate_open(&one, o->subject, &e);
     bool has = result == STATUS_OK && (e.framework ? e.framework->variable(&e.settings, v) != NULL
@@ -86,7 +99,7 @@ status ask_most(const options *o, framework_variable v, int64_t *most) {
         *most = v == FRAMEWORK_BATCH  ? BATCHES
                 : v == FRAMEWORK_GPUS ? CHOOSE_MOST_DEVICES
                 : e.subject.recorded  ? RECORDED_LENGTHS
-                                      : families_context(&e.config);
+                                      : estimate_most_context(&e);
     estimate_close(&e);
     return result;
 }
@@ -114,6 +127,22 @@ status ask_counts(const options *o, device_counts *out) {
     for (int64_t gpus = least + 1; several && gpus <= CHOOSE_MOST_DEVICES; gpus++) {
         with = ask_with(o, FRAMEWORK_GPUS, gpus);
         if (estimate_settle(&e, &with) == STATUS_OK) out->of[out->count++] = gpus;
+    }
+    estimate_close(&e);
+    return result;
+}
+
+status ask_batches(const options *o, device_counts *out) {
+    int64_t step = o->estimate.framework == FRAMEWORK_MEGATRON ? o->estimate.megatron.step : 0;
+    estimate_question e;
+    options with = probe(o, FRAMEWORK_BATCH);
+    *out = (device_counts){ .count = 0 };
+    if (!step) return STATUS_OK;
+    status result = estimate_open(&with, o->subject, &e);
+    for (int64_t batch = 1; result == STATUS_OK && batch <= step && batch <= BATCHES; batch++) {
+        if (step % batch || out->count == CHOOSE_MOST_DEVICES) continue;
+        with = ask_with(o, FRAMEWORK_BATCH, batch);
+        if (estimate_settle(&e, &with) == STATUS_OK) out->of[out->count++] = batch;
     }
     estimate_close(&e);
     return result;

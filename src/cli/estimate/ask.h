@@ -24,5 +24,9 @@ status ask_most(const options *o, framework_variable v, int64_t *most);
 int64_t ask_least_devices(const options *o);
 /* Numbers of devices that the framework accepts. */
 status ask_counts(const options *o, device_counts *out);
+/* Values of that setting are multiples of this. */
+int64_t ask_step(const options *o, framework_variable v);
+/* Batches that divide the step that was said; none (count 0): all batches are accepted alike. */
+status ask_batches(const options *o, device_counts *out);
 /* A copy of the options with that setting at `value`. */
 options ask_with(const options *o, framework_variable v, int64_t value);

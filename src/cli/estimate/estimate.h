@@ -32,6 +32,9 @@ void estimate_settle_llama_cpp(estimate_question *e);
 void estimate_settle_megatron(estimate_question *e);
 status estimate_settle_recorded(estimate_question *e); /* STATUS_INVALID: what can't be asked of one */
 
+/* The longest context of the model, whoever has read its sizes. */
+int64_t estimate_most_context(const estimate_question *e);
+
 /* --batch counts a step's, or a device's where neither --micro-batch nor --accumulate cuts it. */
 int64_t estimate_step_of(const setup_options *run, int64_t gpus);
 

@@ -85,6 +85,10 @@ static status open_shape(estimate_question *e, const char *path, bool *opened) {
     return STATUS_OK;
 }
 
+int64_t estimate_most_context(const estimate_question *e) {
+    return e->subject.shape ? e->shape.context : families_context(&e->config);
+}
+
 static void (*const settle[FRAMEWORKS])(estimate_question *e) = {
     [FRAMEWORK_HF] = estimate_settle_torch,         [FRAMEWORK_PYTORCH] = estimate_settle_torch,
     [FRAMEWORK_VLLM] = estimate_settle_vllm,        [FRAMEWORK_LLAMA_CPP] = estimate_settle_llama_cpp,

@@ -5,7 +5,7 @@
 void estimate_settle_megatron(estimate_question *e) {
     const setup_options *run = &e->o->run;
     megatron_settings *s = &e->settings.megatron;
-    int64_t most = e->subject.shape ? e->shape.context : families_context(&e->config);
+    int64_t most = estimate_most_context(e);
     *s = e->o->estimate.megatron;
     s->gpus = e->o->estimate.gpus;
     s->batch = run->micro_batch ? run->micro_batch : run->batch;

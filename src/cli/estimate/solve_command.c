@@ -19,6 +19,8 @@ typedef struct {
     ask_answer with;  /* what it takes; of what is nearest where nothing fits */
     ask_answer more;  /* what one more takes; no bytes: there is no more, or it is not of use */
     int64_t most;     /* no more than this was looked at */
+    int64_t least;    /* the first value that was tried */
+    int64_t next;     /* the value that `more` is of; 0: none was looked at */
 } solution;
 
 typedef struct {
@@ -58,11 +60,12 @@ static status need_device(const options *o) {
 typedef struct {
     const options *o;
     framework_variable variable;
-    const device_counts *counts; /* values are places among these; NULL: themselves */
+    const device_counts *counts; /* values are places among these; NULL: multiples of `step` */
+    int64_t step;
 } turning;
 
 static int64_t value_at(const turning *t, int64_t place) {
-    return place && t->counts ? t->counts->of[place - 1] : place;
+    return place && t->counts ? t->counts->of[place - 1] : place * t->step;
 }
 
 static status fits_with(void *context, int64_t place, bool *fits) {
@@ -95,7 +98,7 @@ static status least_ranks(turning *t, int64_t *place) {
 static status solve_gpus(solving *s) {
     solution *f = &s->found;
     device_counts counts;
-    turning t = { s->o, FRAMEWORK_GPUS, &counts };
+    turning t = { s->o, FRAMEWORK_GPUS, &counts, 1 };
     int64_t place;
     TRY(ask_counts(s->o, &counts));
     TRY(is_snug(s->o) ? least_ranks(&t, &place) : solve_least(counts.count, fits_with, &t, &place));
@@ -107,9 +110,27 @@ static status solve_gpus(solving *s) {
     return STATUS_OK;
 }
 
+/* Bytes grow with batches and contexts; those that the framework refuses are not among the places. */
+static status solve_size(solving *s, framework_variable v) {
+    solution *f = &s->found;
+    device_counts counts = { .count = 0 };
+    turning t = { s->o, v, NULL, ask_step(s->o, v) };
+    if (v == FRAMEWORK_BATCH) TRY(ask_batches(s->o, &counts));
+    if (counts.count) t.counts = &counts;
+    int64_t places = counts.count ? counts.count : f->most / t.step, place;
+    if (!places)
+        return status_set(STATUS_INVALID, "contexts are multiples of %lld here, and the longest one is %lld",
+                          (long long)t.step, (long long)f->most);
+    TRY(solve_largest(places, fits_with, &t, &place));
+    f->value = value_at(&t, place), f->least = value_at(&t, 1);
+    TRY(answer_with(s->o, v, place ? f->value : f->least, &f->with));
+    if (!place || place == places) return STATUS_OK;
+    f->next = value_at(&t, place + 1);
+    return answer_with(s->o, v, f->next, &f->more);
+}
+
 static status solve_number(solving *s, framework_variable v) {
     static const char *const names[] = { "batch", "context", "gpus" };
-    turning t = { s->o, v, NULL };
     solution *f = &s->found;
     bool ranks = v == FRAMEWORK_GPUS && is_snug(s->o); /* of processors: those that are here */
     if (!ranks) TRY(need_device(s->o));
@@ -121,11 +142,7 @@ static status solve_number(solving *s, framework_variable v) {
     if (!f->most)
         return status_set(STATUS_INVALID, "--solve %s: %s has no such setting", names[v],
                           framework_title(s->o));
-    if (v == FRAMEWORK_GPUS) return solve_gpus(s);
-    TRY(solve_largest(f->most, fits_with, &t, &f->value));
-    TRY(answer_with(s->o, v, f->value ? f->value : 1, &f->with));
-    if (f->value && f->value < f->most) TRY(answer_with(s->o, v, f->value + 1, &f->more));
-    return STATUS_OK;
+    return v == FRAMEWORK_GPUS ? solve_gpus(s) : solve_size(s, v);
 }
 
 /* ---- models ---- */
@@ -277,8 +294,8 @@ static void say_value(const solving *s, text *t) {
     if (s->o->estimate.solve == SOLVE_GPUS) {
         text_add(t, "%s", f->value > 1 ? ", each" : "");
     } else if (f->more.bytes.likely > f->with.bytes.likely) {
-        text_add(t, ", and %lld would take %s", (long long)f->value + 1, bytes_text(&f->more.bytes, more));
-    } else if (!f->name && f->value == f->most) {
+        text_add(t, ", and %lld would take %s", (long long)f->next, bytes_text(&f->more.bytes, more));
+    } else if (!f->name && !f->next) {
         text_add(t, ", and more was not looked at");
     }
     text_add(t, "\n");
@@ -296,7 +313,11 @@ static void say_none(const solving *s, text *t) {
                  name, gpu, takes);
         break;
     case SOLVE_CONTEXT:
-        text_add(t, "not even a context of one token of %s fits %s: it takes %s", name, gpu, takes);
+        if (f->least > 1)
+            text_add(t, "not even a context of %lld tokens of %s fits %s: it takes %s", (long long)f->least,
+                     name, gpu, takes);
+        else
+            text_add(t, "not even a context of one token of %s fits %s: it takes %s", name, gpu, takes);
         break;
     case SOLVE_MODEL:
         text_add(t, "no published %s fits %s: the smallest, %s, takes %s",

@@ -84,6 +84,9 @@ typedef struct {
  * are multiples. `s` need not have passed megatron_settle. INT64_MAX: more than can be counted. */
 int64_t megatron_least_devices(const megatron_settings *s);
 
+/* Tokens that --context is a multiple of. `s` need not have passed megatron_settle. */
+int64_t megatron_context_step(const megatron_settings *s);
+
 /* Replaces the names of --recompute-modules by bits. STATUS_INVALID: settings that contradict each other or
  * the model, with a sentence. */
 status megatron_settle(megatron_settings *s, megatron_shape *m, const char *name);

@@ -50,6 +50,11 @@ static int64_t common_multiple(int64_t a, int64_t b) {
     return left > INT64_MAX / b ? INT64_MAX : left * b;
 }
 
+int64_t megatron_context_step(const megatron_settings *s) {
+    int64_t halves = s->contexts > 1 ? 2 : 1, shared = s->sequence ? s->tensor : 1;
+    return s->contexts * common_multiple(halves, shared);
+}
+
 int64_t megatron_least_devices(const megatron_settings *s) {
     int64_t each = s->expert_tensor ? s->expert_tensor : s->tensor;
     int64_t dense = common_multiple(s->tensor * s->contexts, s->tensor * s->instances);
