@@ -91,6 +91,7 @@ typedef struct {
     int64_t ubatch, gpu_layers;
     bool eager, serves;
     megatron_settings megatron;
+    bool batch_assumed; /* nobody said --batch */
     emit_name emit;
 } estimate_options;
 
@@ -221,7 +222,7 @@ typedef struct {
     bool of_steps;     /* also of a recorded step, whatever `needs` says */
     double meaning, low, high;
     size_t offset;
-    size_t word_flag; /* a bool that the word sets as well; 0: none */
+    size_t word_flag; /* a bool that the word sets as well, and any other value clears; 0: none */
     option_group group;
     option_kind kind;
     unsigned commands;

@@ -108,6 +108,7 @@ static const option rows[] = {
       .group = GROUP_MODEL,
       .commands = SIZED,
       .offset = FIELD(run.batch),
+      .word_flag = FIELD(estimate.batch_assumed),
       .low = 1,
       .high = 1 << 20,
       .help =
@@ -738,7 +739,8 @@ options options_defaults(void) {
                                     .mix = GGUF_MIX_Q4_K_M,
                                     .ubatch = 512,
                                     .gpu_layers = 1 << 20,
-                                    .megatron = options_megatron_defaults } };
+                                    .megatron = options_megatron_defaults,
+                                    .batch_assumed = true } };
 }
 
 const char *options_group_name(option_group g) {

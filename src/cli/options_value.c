@@ -120,14 +120,22 @@ static void add_given(const option *row, const options *o, text *out) {
         add_number(row, field, out);
 }
 
+/* An integer may be said that is the default one: what it clears tells. */
+static bool is_given(const option *row, const options *o, const options *usual) {
+    const char *field = (const char *)o + row->offset, *other = (const char *)usual + row->offset;
+    const bool *flag = (const bool *)((const char *)o + row->word_flag);
+    if (memcmp(field, other, size_of(row)) != 0) return true;
+    return row->kind == OPTION_INTEGER && row->word_flag &&
+           *flag != *(const bool *)((const char *)usual + row->word_flag);
+}
+
 void options_add_given(unsigned from, unsigned to, const options *o, text *out) {
     option_table t;
     options usual = options_defaults();
     options_table(&t);
     for (const option *row = t.rows; row < t.rows + t.count; row++) {
         if (!(row->commands & from) || !(row->commands & to) || row->group == GROUP_OUTPUT) continue;
-        const char *field = (const char *)o + row->offset, *other = (const char *)&usual + row->offset;
-        if (memcmp(field, other, size_of(row)) != 0) add_given(row, o, out);
+        if (is_given(row, o, &usual)) add_given(row, o, out);
     }
 }
 

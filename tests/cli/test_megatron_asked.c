@@ -97,6 +97,39 @@ static void deepseek_has_a_longest_context(void **state) {
                      32768);
 }
 
+/* --batch is a micro-batch's, and a step's beside --micro-batch, 8 too. */
+static void batches_are_those_that_were_said(void **state) {
+    (void)state;
+    static const struct {
+        const char *line;
+        int exit;
+        const char *says;
+    } cases[] = {
+        { "--gpus 8 --micro-batch 1 --batch 9", 2,
+          "--batch 9: 2 copies of the model take 2 samples at once" },
+        { "--gpus 8 --micro-batch 3 --batch 8", 2,
+          "--batch 8: 2 copies of the model take 6 samples at once" },
+        { "--gpus 4 --micro-batch 3 --batch 8", 2, "--batch 8: 1 copy of the model takes 3 samples at once" },
+        { "--gpus 8 --micro-batch 1 --batch 64 --global-batch-size 32", 2,
+          "--batch 64 and --global-batch-size 32 both say how many samples" },
+        { "--gpus 8 --micro-batch 1 --batch 64 --global-batch-size 64", 0, "micro-batches of a step" },
+        { "--gpus 8 --micro-batch 2 --batch 64 --accumulate 3", 2, "--batch and --accumulate both say" },
+        { "--gpus 8 --micro-batch 2 --global-batch-size 64 --accumulate 3", 2,
+          "--global-batch-size and --accumulate" },
+        { "--gpus 8 --batch 2", 0, "a step of 4 micro-batches, as many as there are stages, is assumed" },
+        { "--gpus 8", 0, "micro-batches of 8 samples are assumed" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char line[512];
+        snprintf(line, sizeof line, ASK "--pipeline-model-parallel-size 4 --context 1024 %s", cases[i].line);
+        assert_true(command_says(line, cases[i].exit, cases[i].says));
+    }
+    assert_int_equal(command_asked(ASK "--gpus 4 --pipeline-model-parallel-size 2 --context 1024 "
+                                       "--micro-batch 1 --batch 8 --json",
+                                   "micro_batches.likely"),
+                     4);
+}
+
 /* --shard is none of its options: the line that the script has must be one that is understood. */
 static void clusters_share_by_its_own_sizes(void **state) {
     (void)state;
@@ -119,6 +152,7 @@ int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(numbers_of_devices_hold_whole_copies),
                                         cmocka_unit_test(sizes_are_tried_that_can_be_divided),
                                         cmocka_unit_test(deepseek_has_a_longest_context),
+                                        cmocka_unit_test(batches_are_those_that_were_said),
                                         cmocka_unit_test(clusters_share_by_its_own_sizes) };
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);
 }

@@ -152,7 +152,7 @@ options ask_with(const options *o, framework_variable v, int64_t value) {
     options with = *o;
     switch (v) {
     case FRAMEWORK_BATCH:
-        with.run.batch = value;
+        with.run.batch = value, with.estimate.batch_assumed = false;
         if (with.run.micro_batch > value || o->estimate.framework != FRAMEWORK_SNUG) with.run.micro_batch = 0;
         with.estimate.requests = value;
         break;

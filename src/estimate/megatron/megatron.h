@@ -45,6 +45,8 @@ typedef struct {
     int64_t layers;                              /* in place of the model's; 0: as many as that has */
     int64_t batch, context;                      /* samples of a micro-batch; tokens of a sample */
     int64_t step, accumulate; /* samples of a step; micro-batches of one; 0: as many as fill the pipeline */
+    int64_t batch_step;       /* samples of a step from --batch beside --micro-batch; 0: not said */
+    const char *batch_name;   /* the option that said `batch`; NULL: --micro-batch */
     int64_t divisible;        /* what the vocabulary is padded to a multiple of, times `tensor` */
     int64_t again_layers;     /* --recompute-num-layers; 0: all of a stage one by one */
     const char *again_names;  /* --recompute-modules; NULL: core_attn */

@@ -128,25 +128,36 @@ static status check_virtual(const megatron_shape *m, const megatron_settings *s)
     return STATUS_OK;
 }
 
-static status check_batch(const megatron_settings *s) {
+static status check_batch(const megatron_settings *s, const char *by) {
     int64_t replicas = s->gpus / (s->tensor * s->pipeline * s->contexts), pass = s->batch * replicas;
-    if (s->step && s->accumulate)
-        return status_set(
-            STATUS_INVALID,
-            "--global-batch-size and --accumulate both say how many micro-batches a step has; say "
-            "one of them");
     if (s->step % pass)
-        return status_set(
-            STATUS_INVALID,
-            "--global-batch-size %lld: %lld copies of the model take %lld samples at once, of which "
-            "it is no multiple",
-            (long long)s->step, (long long)replicas, (long long)pass);
+        return status_set(STATUS_INVALID,
+                          "%s %lld: %lld %s of the model %s %lld samples at once, of which it is no multiple",
+                          by, (long long)s->step, (long long)replicas, replicas == 1 ? "copy" : "copies",
+                          replicas == 1 ? "takes" : "take", (long long)pass);
     int64_t count = s->accumulate ? s->accumulate : s->step / pass;
     if (s->virtual_layers && count % s->pipeline)
         return status_set(STATUS_INVALID,
                           "%lld micro-batches: with virtual stages they are a multiple of the %lld stages",
                           (long long)count, (long long)s->pipeline);
     return STATUS_OK;
+}
+
+/* --batch says the same as --global-batch-size where --micro-batch cuts it. */
+static status settle_step(megatron_settings *s) {
+    const char *by = s->step ? "--global-batch-size" : "--batch";
+    if (s->step && s->batch_step && s->step != s->batch_step)
+        return status_set(
+            STATUS_INVALID,
+            "--batch %lld and --global-batch-size %lld both say how many samples a step has; say "
+            "one of them",
+            (long long)s->batch_step, (long long)s->step);
+    if (!s->step) s->step = s->batch_step;
+    if (s->step && s->accumulate)
+        return status_set(STATUS_INVALID,
+                          "%s and --accumulate both say how many micro-batches a step has; say one of them",
+                          by);
+    return check_batch(s, by);
 }
 
 /* ---- what is computed again ---- */
@@ -214,6 +225,6 @@ status megatron_settle(megatron_settings *s, megatron_shape *m, const char *name
     TRY(check_stages(m, s));
     TRY(check_virtual(m, s));
     TRY(check_divisions(m, s));
-    TRY(check_batch(s));
+    TRY(settle_step(s));
     return read_modules(m, s);
 }
