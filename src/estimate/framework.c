@@ -125,6 +125,23 @@ static status try_each(walk *w, change_kind kind) {
     return STATUS_OK;
 }
 
+/* Takes options and their values out of `said` that `change` says anew. */
+static void drop_said_anew(char *said, const char *change) {
+    for (const char *name = change; *name; name += strcspn(name, " "), name += *name == ' ') {
+        size_t length = strcspn(name, " ");
+        if (strncmp(name, "--", 2) != 0) continue;
+        for (char *at = said; *at; at += strcspn(at, " "), at += *at == ' ') {
+            if (strcspn(at, " ") != length || strncmp(at, name, length) != 0) continue;
+            char *next = strstr(at + length, " --");
+            if (next)
+                memmove(at, next + 1, strlen(next));
+            else
+                at[at > said ? -1 : 0] = 0;
+            break;
+        }
+    }
+}
+
 /* Takes one change on top of those before it, as often as it helps. */
 static status add_change(walk *w, const framework_change *c, bool repeating) {
     char one[FRAMEWORK_CHANGE_BYTES];
@@ -136,6 +153,9 @@ static status add_change(walk *w, const framework_change *c, bool repeating) {
             at->settings = before;
             break;
         }
+        at->text[length] = 0;
+        drop_said_anew(at->text, one);
+        length = strlen(at->text);
         snprintf(at->text + length, sizeof at->text - length, "%s%s", length ? " " : "", one);
         at->alters = at->alters || c->alters;
         TRY(attempt(w));

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -130,6 +131,51 @@ static void batches_are_those_that_were_said(void **state) {
                      4);
 }
 
+/* Of what advice says: micro-batches, copies and samples of a micro-batch make as many samples as before, and
+ * the options it names are taken and keep what it promises. */
+static void advice_keeps_the_samples_of_a_step(void **state) {
+    (void)state;
+    static const struct {
+        const char *stay, *change, *says;
+        uint64_t samples;
+    } cases[] = {
+        { "--gpus 4 --context 8192 --use-distributed-optimizer --cross-entropy-fusion-impl te "
+          "--recompute-granularity full",
+          "--micro-batch 16 --accumulate 4", "--accumulate", 256 },
+        { "--gpus 8 --context 8192 --use-distributed-optimizer --cross-entropy-fusion-impl te "
+          "--recompute-granularity full",
+          "--batch 15 --accumulate 3", "--batch", 360 },
+        { "--gpus 2 --context 1024 --use-distributed-optimizer --cross-entropy-fusion-impl te "
+          "--recompute-granularity full --micro-batch 1",
+          "--accumulate 4", "--accumulate 8", 8 },
+        { "--gpus 8 --context 8192 --micro-batch 2",
+          "--recompute-granularity selective --recompute-modules mlp", "--recompute-modules core_attn", 16 },
+        { "--gpus 8 --context 8192 --micro-batch 2 --recompute-granularity full --use-distributed-optimizer",
+          "--recompute-method block --recompute-num-layers 2", "--recompute-num-layers 1", 16 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char line[1024];
+        snprintf(line, sizeof line, ASK "--gpu h100-80 %s %s --json", cases[i].stay, cases[i].change);
+        command_result r = command_run(line);
+        json_document d;
+        assert_int_equal(r.exit, 3);
+        assert_int_equal(json_parse("advice", r.out, strlen(r.out), &d), STATUS_OK);
+        const char *change = command_string(&d, "change"), *batch;
+        print_message("%s: %s\n", cases[i].change, change);
+        assert_non_null(strstr(change, cases[i].says));
+        snprintf(line, sizeof line, ASK "--gpu h100-80 %s %s --json", cases[i].stay, change);
+        batch = strstr(line, "batch ");
+        assert_non_null(batch);
+        uint64_t passes =
+            command_asked(line, "micro_batches.likely") * command_asked(line, "replicas.likely");
+        assert_int_equal(passes * strtoull(batch + strlen("batch "), NULL, 10), cases[i].samples);
+        assert_int_equal(command_asked(line, "device_bytes.likely"),
+                         command_number(&d, "changed_device_bytes"));
+        json_close(&d);
+        command_free(&r);
+    }
+}
+
 /* --shard is none of its options: the line that the script has must be one that is understood. */
 static void clusters_share_by_its_own_sizes(void **state) {
     (void)state;
@@ -153,6 +199,7 @@ int main(void) {
                                         cmocka_unit_test(sizes_are_tried_that_can_be_divided),
                                         cmocka_unit_test(deepseek_has_a_longest_context),
                                         cmocka_unit_test(batches_are_those_that_were_said),
+                                        cmocka_unit_test(advice_keeps_the_samples_of_a_step),
                                         cmocka_unit_test(clusters_share_by_its_own_sizes) };
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);
 }

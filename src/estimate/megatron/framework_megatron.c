@@ -1,5 +1,6 @@
 /* Megatron-LM, as a framework that is asked. Settings have its own names; docs/megatron.md has the rules. */
 #include <stdio.h>
+#include <string.h>
 
 #include "estimate/framework.h"
 #include "estimate/megatron/megatron.h"
@@ -166,35 +167,66 @@ static bool to_te_loss(const framework_subject *q, framework_settings *s, char *
     return s->megatron.loss != MEGATRON_LOSS_TE && (s->megatron.loss = MEGATRON_LOSS_TE, true);
 }
 
+/* All layers one by one. --recompute-modules has its usual value beside it: others are of selective alone. */
 static bool to_full(const framework_subject *q, framework_settings *s, char *out) {
     megatron_settings *x = &s->megatron;
+    bool some = x->recompute == MEGATRON_FULL && x->method == MEGATRON_BLOCK && x->again_layers;
     (void)q;
-    snprintf(out, FRAMEWORK_CHANGE_BYTES, "--recompute-granularity full");
-    if (x->recompute == MEGATRON_FULL) return false;
-    x->recompute = MEGATRON_FULL, x->again_names = NULL, x->again_layers = 0;
+    if (x->recompute == MEGATRON_FULL && !some) return false;
+    snprintf(out, FRAMEWORK_CHANGE_BYTES, "%s%s",
+             some ? "--recompute-method uniform --recompute-num-layers 1" : "--recompute-granularity full",
+             x->again_names ? " --recompute-modules core_attn" : "");
+    x->recompute = MEGATRON_FULL, x->method = MEGATRON_UNIFORM;
+    x->again_names = NULL, x->again_layers = some ? 1 : 0;
     return true;
 }
 
+static int64_t samples_of(const megatron_settings *s) {
+    return megatron_micro_batches(s) * megatron_replicas(s) * s->batch;
+}
+
+/* A step keeps its samples: where nothing but the number of micro-batches says how many they are, that is
+ * said anew behind the change. False: no number of them makes as many. */
+static bool keep_samples(const framework_settings *was, framework_settings *now, char *out) {
+    megatron_settings *s = &now->megatron;
+    int64_t pass = megatron_replicas(s) * s->batch, samples = samples_of(&was->megatron);
+    size_t length = strlen(out);
+    if (s->step || s->batch_step) return true;
+    if (!pass || samples % pass || samples / pass > 1 << 20) return false;
+    if (megatron_micro_batches(s) == samples / pass) return true;
+    s->accumulate = samples / pass;
+    snprintf(out + length, FRAMEWORK_CHANGE_BYTES - length, " --accumulate %lld", (long long)s->accumulate);
+    return true;
+}
+
+/* At most half of it, of which a step's samples are a multiple. */
 static bool to_smaller(const framework_subject *q, framework_settings *s, char *out) {
-    if (s->megatron.batch < 2) return false;
-    s->megatron.batch = (s->megatron.batch + 1) / 2;
-    snprintf(out, FRAMEWORK_CHANGE_BYTES, "--micro-batch %lld", (long long)s->megatron.batch);
-    return check(q, s) == STATUS_OK;
+    const framework_settings was = *s;
+    megatron_settings *x = &s->megatron;
+    const char *name = x->batch_name ? x->batch_name : "--micro-batch";
+    for (int64_t batch = (x->batch + 1) / 2; batch < was.megatron.batch && batch; batch--) {
+        *s = was, x->batch = batch;
+        snprintf(out, FRAMEWORK_CHANGE_BYTES, "%s %lld", name, (long long)batch);
+        if (keep_samples(&was, s, out) && check(q, s) == STATUS_OK) return true;
+    }
+    return false;
 }
 
 enum { MOST_TENSOR = 8 }; /* devices of a node, beyond which products wait for each other */
 
 static bool to_more_tensor(const framework_subject *q, framework_settings *s, char *out) {
+    const framework_settings was = *s;
     s->megatron.tensor *= 2;
     snprintf(out, FRAMEWORK_CHANGE_BYTES, "--tensor-model-parallel-size %lld", (long long)s->megatron.tensor);
-    return s->megatron.tensor <= MOST_TENSOR && check(q, s) == STATUS_OK;
+    return s->megatron.tensor <= MOST_TENSOR && keep_samples(&was, s, out) && check(q, s) == STATUS_OK;
 }
 
 static bool to_more_stages(const framework_subject *q, framework_settings *s, char *out) {
+    const framework_settings was = *s;
     s->megatron.pipeline *= 2;
     snprintf(out, FRAMEWORK_CHANGE_BYTES, "--pipeline-model-parallel-size %lld",
              (long long)s->megatron.pipeline);
-    return check(q, s) == STATUS_OK;
+    return keep_samples(&was, s, out) && check(q, s) == STATUS_OK;
 }
 
 static const framework_change changes[] = { { .apply = to_shared },

@@ -120,13 +120,13 @@ static megatron_chunk chunk_of(const megatron_shape *m, const megatron_settings 
     return (megatron_chunk){ stage ? first + (stage - 1) * usual : 0, count, stage == 0, stage == end };
 }
 
-static int64_t replicas_of(const megatron_settings *s) {
+int64_t megatron_replicas(const megatron_settings *s) {
     return s->gpus / (s->tensor * s->pipeline * s->contexts);
 }
 
-static int64_t micro_batches_of(const megatron_settings *s) {
+int64_t megatron_micro_batches(const megatron_settings *s) {
     if (s->accumulate) return s->accumulate;
-    return s->step ? s->step / (s->batch * replicas_of(s)) : s->pipeline;
+    return s->step ? s->step / (s->batch * megatron_replicas(s)) : s->pipeline;
 }
 
 /* Moments and masters are shared among all that have a weight: for experts those of its group alone. */
@@ -154,7 +154,7 @@ static status stage_of(const megatron_shape *m, const megatron_settings *s, int6
     schedule x = { .stages = s->pipeline,
                    .stage = stage,
                    .chunks = chunks_of(m, s),
-                   .micro_batches = micro_batches_of(s),
+                   .micro_batches = megatron_micro_batches(s),
                    .of = of };
     *out = (megatron_stage){ 0 };
     for (int64_t i = 0; i < x.chunks; i++) {
@@ -169,7 +169,7 @@ static status stage_of(const megatron_shape *m, const megatron_settings *s, int6
     double tokens = (double)s->batch * (double)s->context / (double)s->contexts;
     if (!(18 * (w.shared + w.experts) + x.most.kept + x.most.beside + tokens * (double)m->channels < 0x1p60))
         return status_set(STATUS_INVALID,
-                          "a stage has more bytes than can be counted; ask for fewer --layers, a "
+                          "a stage has more bytes than can be counted; ask for fewer --num-layers, a "
                           "smaller --micro-batch or --context");
     place_weights(s, &w, ends && s->sequence, tokens * WEIGHT * (double)m->channels, experts, out);
     out->activations = (uint64_t)x.most.kept;
@@ -196,8 +196,8 @@ status megatron_estimate(const megatron_shape *m, const megatron_settings *s, me
     megatron_stage stage;
     *r = (megatron_result){ .stages = s->pipeline,
                             .parameters = all_parameters(m, s),
-                            .replicas = replicas_of(s),
-                            .micro_batches = micro_batches_of(s) };
+                            .replicas = megatron_replicas(s),
+                            .micro_batches = megatron_micro_batches(s) };
     for (int64_t i = 0; i < s->pipeline; i++) {
         TRY(stage_of(m, s, i, &stage));
         r->live_of[i] = stage.live;

@@ -93,5 +93,9 @@ int64_t megatron_context_step(const megatron_settings *s);
  * the model, with a sentence. */
 status megatron_settle(megatron_settings *s, megatron_shape *m, const char *name);
 
+/* Copies of the model, and micro-batches that each of them takes in a step. */
+int64_t megatron_replicas(const megatron_settings *s);
+int64_t megatron_micro_batches(const megatron_settings *s);
+
 /* `s` and `m` have passed megatron_settle. */
 status megatron_estimate(const megatron_shape *m, const megatron_settings *s, megatron_result *r);

@@ -187,7 +187,8 @@ static status read_module(const megatron_shape *m, const char *word, size_t leng
 static status read_modules(const megatron_shape *m, megatron_settings *s) {
     const char *at = s->again_names ? s->again_names : "core_attn";
     s->again = 0;
-    if (s->recompute != MEGATRON_SELECTIVE && s->again_names)
+    bool usual = strcmp(at, "core_attn") == 0;
+    if (s->recompute != MEGATRON_SELECTIVE && !usual)
         return status_set(STATUS_INVALID, "--recompute-modules is of --recompute-granularity selective");
     if (s->recompute != MEGATRON_FULL && s->again_layers)
         return status_set(STATUS_INVALID, "--recompute-num-layers is of --recompute-granularity full");
