@@ -206,7 +206,9 @@ static void what_cannot_be_divided_is_said(void **state) {
         { { .instances = 2, .gpus = 2 }, "is of --use-distributed-optimizer" },
         { { .instances = 2, .gpus = 3, .shares = true }, "can't be divided by that" },
         { { .pads = true }, "capacity-factor" },
-        { { .contexts = 3, .gpus = 3 }, "context-parallel-size 3" },
+        { { .contexts = 3, .gpus = 3 }, "--context 1024 is no multiple of 6, twice --context-parallel-size" },
+        { { .contexts = 2, .gpus = 2, .context = 1026 }, "--context 1026 is no multiple of 4, twice" },
+        { { .contexts = 2, .gpus = 2, .context = 1025 }, "--context 1025 is no multiple of 4, twice" },
         { { .contexts = 16, .gpus = 16, .context_kind = MEGATRON_ALL_TO_ALL }, "a device's heads" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -216,7 +218,8 @@ static void what_cannot_be_divided_is_said(void **state) {
                                   &s.gpus,   &s.batch,    &s.instances };
         for (size_t k = 0; k < sizeof ones / sizeof *ones; k++)
             if (!*ones[k]) *ones[k] = 1;
-        s.context = 1024, s.divisible = 128;
+        if (!s.context) s.context = 1024;
+        m.context = 2048, s.divisible = 128;
         assert_int_equal(megatron_settle(&s, &m, "it"), STATUS_INVALID);
         if (!strstr(status_message(), cases[i].says)) fail_msg("%s: %s", cases[i].says, status_message());
     }

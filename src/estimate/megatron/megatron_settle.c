@@ -26,11 +26,14 @@ static status check_divisions(const megatron_shape *m, const megatron_settings *
         { "the shared expert's width", m->shared, by_tensor, s->tensor },
         { "experts", m->experts, "expert-model-parallel-size", s->experts },
         { "an expert's width", m->expert_inner, "expert-tensor-parallel-size", s->expert_tensor },
-        { "tokens of a sample, in halves", s->context / 2, "context-parallel-size", s->contexts },
         { "a device's tokens of a sample", s->sequence ? tokens : 0, by_tensor, s->tensor },
         { "a device's heads", moved ? heads : 0, "context-parallel-size", s->contexts },
         { "a device's heads of keys and values", moved ? kv : 0, "context-parallel-size", s->contexts }
     };
+    if (s->contexts > 1 && s->context % (2 * s->contexts))
+        return status_set(STATUS_INVALID,
+                          "--context %lld is no multiple of %lld, twice --context-parallel-size",
+                          (long long)s->context, 2 * (long long)s->contexts);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (all[i].number % all[i].by)
             return indivisible(all[i].what, all[i].number, all[i].option, all[i].by);
