@@ -176,6 +176,38 @@ static void advice_keeps_the_samples_of_a_step(void **state) {
     }
 }
 
+/* Layers beyond the model's follow its pattern where that is known: every second one has experts here. */
+static void more_layers_follow_the_pattern(void **state) {
+    (void)state;
+    const char *experts = ",\"num_hidden_layers\":%d,\"n_routed_experts\":8,\"num_experts_per_tok\":2,"
+                          "\"moe_intermediate_size\":512,\"first_k_dense_replace\":1,\"moe_layer_freq\":2%s";
+    uint64_t parameters[2];
+    char more[512];
+    for (int i = 0; i < 2; i++) {
+        snprintf(more, sizeof more, experts, i ? 12 : 4, i ? ",\"num_nextn_predict_layers\":1" : "");
+        write_deepseek(more);
+        parameters[i] = command_asked(
+            "estimate config.json --framework megatron --micro-batch 1 --context 64 --num-layers 12 --json",
+            "parameters");
+        command_result r =
+            command_run("estimate config.json --framework megatron --micro-batch 1 --context 64");
+        assert_int_equal(command_has_words(r.out, "more than one token ahead"), i);
+        command_free(&r);
+    }
+    assert_int_equal(parameters[0], parameters[1]);
+    static const char mixed[] =
+        "{\"model_type\":\"qwen3_moe\",\"hidden_size\":64,\"vocab_size\":1000,\"num_attention_heads\":4,"
+        "\"num_key_value_heads\":2,\"head_dim\":16,\"intermediate_size\":128,\"num_hidden_layers\":4,"
+        "\"num_experts\":4,\"num_experts_per_tok\":2,\"moe_intermediate_size\":32,\"decoder_sparse_step\":2,"
+        "\"max_position_embeddings\":256}";
+    scratch_write("config.json", mixed, sizeof mixed - 1);
+    assert_true(command_says("estimate config.json --framework megatron --num-layers 8", 2,
+                             "which layers have experts is known of the model's 4 alone"));
+    assert_true(command_says("estimate config.json --framework megatron --num-layers 2", 0, "one device: "));
+    assert_true(command_says("estimate config.json --framework megatron", 0, "million parameters"));
+    assert_true(command_says("estimate config.json --framework megatron --device cpu", 2, "trains on GPUs"));
+}
+
 /* --shard is none of its options: the line that the script has must be one that is understood. */
 static void clusters_share_by_its_own_sizes(void **state) {
     (void)state;
@@ -200,6 +232,7 @@ int main(void) {
                                         cmocka_unit_test(deepseek_has_a_longest_context),
                                         cmocka_unit_test(batches_are_those_that_were_said),
                                         cmocka_unit_test(advice_keeps_the_samples_of_a_step),
+                                        cmocka_unit_test(more_layers_follow_the_pattern),
                                         cmocka_unit_test(clusters_share_by_its_own_sizes) };
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);
 }

@@ -209,6 +209,9 @@ static void what_cannot_be_divided_is_said(void **state) {
         { { .contexts = 3, .gpus = 3 }, "--context 1024 is no multiple of 6, twice --context-parallel-size" },
         { { .contexts = 2, .gpus = 2, .context = 1026 }, "--context 1026 is no multiple of 4, twice" },
         { { .contexts = 2, .gpus = 2, .context = 1025 }, "--context 1025 is no multiple of 4, twice" },
+        { { .method = MEGATRON_BLOCK }, "--recompute-method is of" },
+        { { .context_kind = MEGATRON_ALL_TO_ALL }, "--cp-comm-type says how contexts meet" },
+        { { .expert_tensor = 7 }, "--expert-tensor-parallel-size 7: the model has no experts" },
         { { .contexts = 16, .gpus = 16, .context_kind = MEGATRON_ALL_TO_ALL }, "a device's heads" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -138,6 +138,9 @@ status estimate_open(const options *o, const char *model_name, estimate_question
     bool shaped = false;
     *e = (estimate_question){ .o = o, .framework = framework_of(o->estimate.framework) };
     e->subject = (framework_subject){ .model = &e->model, .config = &e->config, .hardware = &e->hardware };
+    if (name && strcmp(name, "cpu") == 0 && o->estimate.framework == FRAMEWORK_MEGATRON)
+        return status_set(STATUS_INVALID,
+                          "--gpu cpu: Megatron-LM trains on GPUs; without --gpu bytes are said");
     if (name && strcmp(name, "cpu") != 0) TRY(hardware_find(name, &e->hardware));
     e->hardware.overhead = o->estimate.overhead;
     if (recording_is(model_name))

@@ -117,7 +117,7 @@ static status estimate(const framework_subject *q, const framework_settings *set
     framework_place(q, r, &reserved);
     add_facts(r, &x);
     r->unknown[r->unknown_count++] = "validating, saving and the host's memory have no rule for Megatron-LM";
-    if (m.kv_rank)
+    if (m.predicted)
         r->unknown[r->unknown_count++] = "layers that predict more than one token ahead are not counted";
     return STATUS_OK;
 }
@@ -126,10 +126,15 @@ static void describe(const framework_subject *q, const framework_settings *setti
                      const framework_result *r, text *out) {
     megatron_shape m;
     megatron_settings s;
-    (void)r;
     if (settle(q, settings, &m, &s) != STATUS_OK) return;
-    text_add(out, "%.2f billion parameters, micro-batches of %lld x %lld tokens, one of %lld devices: ",
-             (double)r->parameters / 1e9, (long long)s.batch, (long long)s.context, (long long)s.gpus);
+    double count = (double)r->parameters;
+    text_add(out, "%.2f %s parameters, micro-batches of %lld x %lld tokens, ",
+             count / (count < 1e9 ? 1e6 : 1e9), count < 1e9 ? "million" : "billion", (long long)s.batch,
+             (long long)s.context);
+    if (s.gpus > 1)
+        text_add(out, "one of %lld devices: ", (long long)s.gpus);
+    else
+        text_add(out, "one device: ");
     text_add(out, "tensors by %lld, stages %lld", (long long)s.tensor, (long long)s.pipeline);
     if (s.contexts > 1) text_add(out, ", contexts by %lld", (long long)s.contexts);
     if (m.experts) text_add(out, ", experts by %lld", (long long)s.experts);

@@ -204,7 +204,25 @@ static status read_modules(const megatron_shape *m, megatron_settings *s) {
     return STATUS_OK;
 }
 
+/* What would do nothing is refused: who says it expects that it does. */
+static status check_heeded(const megatron_shape *m, const megatron_settings *s) {
+    if (s->expert_tensor && !m->experts)
+        return status_set(STATUS_INVALID, "--expert-tensor-parallel-size %lld: the model has no experts",
+                          (long long)s->expert_tensor);
+    if (s->method == MEGATRON_BLOCK && s->recompute != MEGATRON_FULL)
+        return status_set(STATUS_INVALID, "--recompute-method is of --recompute-granularity full");
+    if (s->context_kind == MEGATRON_ALL_TO_ALL && s->contexts < 2)
+        return status_set(STATUS_INVALID,
+                          "--cp-comm-type says how contexts meet; say --context-parallel-size as well");
+    if (m->experts && s->layers > m->patterned && m->patterned)
+        return status_set(STATUS_INVALID,
+                          "--num-layers %lld: which layers have experts is known of the model's %lld alone",
+                          (long long)s->layers, (long long)m->patterned);
+    return STATUS_OK;
+}
+
 status megatron_settle(megatron_settings *s, megatron_shape *m, const char *name) {
+    TRY(check_heeded(m, s));
     if (s->layers) m->layers = s->layers;
     if (!s->expert_tensor) s->expert_tensor = s->tensor;
     s->sequence = s->sequence && s->tensor > 1;

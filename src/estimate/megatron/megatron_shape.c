@@ -38,6 +38,8 @@ static status of_decoder(const decoder_config *d, const char *name, megatron_sha
                            .head_norms = k->q_norm && (!k->norms_asked || d->head_norms),
                            .drops = d->dropout_residual > 0 };
     memcpy(m->dense, d->experts.dense, sizeof m->dense);
+    for (int64_t i = 0; i < d->layers; i++)
+        if (!megatron_has_experts(m, i)) m->patterned = d->layers;
     return STATUS_OK;
 }
 
@@ -94,7 +96,7 @@ static status read_experts(json_value root, megatron_shape *m) {
         return status_set(STATUS_INVALID, "num_experts_per_tok is %lld, and there are %lld experts",
                           (long long)m->chosen, (long long)m->experts);
     m->shared = shared * m->expert_inner;
-    for (int64_t i = 0; i < m->layers; i++)
+    for (int64_t i = 0; i < DECODER_MOST_LAYERS; i++)
         if (i < first || i % every) m->dense[i / 64] |= UINT64_C(1) << (i % 64);
     return STATUS_OK;
 }
@@ -118,6 +120,7 @@ static status read_members(json_value root, megatron_shape *m) {
     if (json_find(root, "q_lora_rank", &rank)) TRY(json_as_integer(rank, 1, MOST, &m->q_rank));
     TRY(json_optional_integer(root, "max_position_embeddings", 1, 1 << 30, &m->context));
     TRY(json_optional_bool(root, "tie_word_embeddings", &m->tied));
+    TRY(json_optional_integer(root, "num_nextn_predict_layers", 0, MOST, &m->predicted));
     return read_experts(root, m);
 }
 

@@ -10,8 +10,10 @@ typedef struct {
     int64_t kv_rank, q_rank;    /* latent attention; kv_rank 0: none; q_rank 0: queries are no latent */
     int64_t turned, value_size; /* of a head, of latent attention */
     int64_t inner;              /* of layers without experts */
-    int64_t experts, chosen, expert_inner, shared;       /* experts 0: none; shared: width of all together */
-    uint64_t dense[DECODER_MOST_LAYERS / 64];            /* bit per layer: no experts here */
+    int64_t experts, chosen, expert_inner, shared; /* experts 0: none; shared: width of all together */
+    uint64_t dense[DECODER_MOST_LAYERS / 64];      /* bit per layer: no experts here */
+    int64_t patterned;                             /* layers that `dense` speaks of; 0: all that can be */
+    int64_t predicted; /* layers that predict tokens further ahead, which no rule counts */
     bool gated, layer_norm, bias_qkv, bias_o, bias_feed; /* layer_norm: norms have a bias too */
     bool tied, head_norms, learns_positions, drops;      /* drops: dropout of what each half adds */
 } megatron_shape;
