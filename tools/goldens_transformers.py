@@ -74,7 +74,7 @@ FAMILIES = {
                                        attention_out_bias=True)),
     "ernie4_5": ("Ernie4_5Config", dict(num_key_value_heads=2, head_dim=12, use_bias=True)),
     "hunyuan_v1_dense": ("HunYuanDenseV1Config", dict(
-        num_key_value_heads=2, head_dim=12, eod_token_id=None,
+        num_key_value_heads=2, head_dim=12, eod_token_id=None, use_qk_norm=True,  # which transformers ignores
         rope_parameters=dict(rope_type="dynamic", rope_theta=100.0, alpha=9.0, factor=1.0))),
     "helium": ("HeliumConfig", dict(num_key_value_heads=2, head_dim=8)),
     "arcee": ("ArceeConfig", dict(num_key_value_heads=2, mlp_bias=True)),

@@ -308,15 +308,23 @@ static const char *epsilon_key(const decoder_kind *k) {
     return or_else(k->keys.epsilon, k->layer_norm ? "layer_norm_eps" : "rms_norm_eps");
 }
 
+/* A kind either has norms on queries and keys, or has none, or qk_layernorm asks for them (norms_asked).
+ * Where a configuration says anything else, its model is another one than the builder's. */
 static status read_norms(json_value root, decoder_config *c) {
-    const char *key = epsilon_key(c->kind);
-    bool qk = false, each = false;
-    c->epsilon = c->kind->epsilon > 0 ? c->kind->epsilon : 1e-6;
-    TRY(json_optional_number(root, key, 0, 1, &c->epsilon));
-    TRY(json_optional_bool(root, "qk_layernorm", &qk));
-    TRY(json_optional_bool(root, "use_qk_norm", &each)); /* Cohere's word */
-    c->head_norms = qk && c->kind->norms_asked;
-    if (each || (qk && !c->head_norms)) c->untrained = "its builder has no norms on queries and keys";
+    static const char *const asking[] = { "qk_layernorm", "use_qk_norm" }; /* StableLM's word, and Cohere's */
+    const decoder_kind *k = c->kind;
+    c->epsilon = k->epsilon > 0 ? k->epsilon : 1e-6;
+    TRY(json_optional_number(root, epsilon_key(k), 0, 1, &c->epsilon));
+    for (int i = 0; i < 2; i++) {
+        bool has = k->q_norm && !k->norms_asked, said = has;
+        TRY(json_optional_bool(root, asking[i], &said));
+        if (i == 0 && k->norms_asked)
+            c->head_norms = said;
+        else if (said && !has)
+            c->untrained = "its builder has no norms on queries and keys", c->lacks_norms = true;
+        else if (has && !said)
+            c->untrained = "its builder always has norms on queries and keys";
+    }
     return STATUS_OK;
 }
 

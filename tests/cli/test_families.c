@@ -318,6 +318,24 @@ static void what_only_plans_says_so(void **state) {
     command_free(&r);
 }
 
+/* Of a family whose builder has norms on queries and keys, a key that asks for them changes nothing. */
+static void norms_that_a_builder_has_may_be_asked_for(void **state) {
+    (void)state;
+    write_config("hunyuan_v1_dense", ",\"use_qk_norm\":true");
+    command_expect(0, "train given.json --data text --out with-norms --steps 1 --batch 2 --quiet");
+    write_config("hunyuan_v1_dense", "");
+    command_expect(0, "train given.json --data text --out norms --steps 1 --batch 2 --quiet");
+    assert_int_equal(system("cmp -s with-norms/model.safetensors norms/model.safetensors"), 0);
+    write_config("hunyuan_v1_dense", ",\"use_qk_norm\":false");
+    assert_true(command_says("train given.json --data text --out no --steps 1 --batch 2", 2,
+                             "its builder always has norms on queries and keys"));
+    write_config("phi", ",\"qk_layernorm\":true");
+    command_expect(0, "train given.json --data text --out phi --steps 1 --batch 2 --quiet");
+    write_config("cohere", ",\"use_qk_norm\":true");
+    assert_true(command_says("train given.json --data text --out no --steps 1 --batch 2", 2,
+                             "its builder has no norms on queries and keys"));
+}
+
 /* Linear's weights lie as (out, in), and what is no causal model is called none. */
 static void adapters_are_described_by_family(void **state) {
     (void)state;
@@ -381,6 +399,7 @@ int main(void) {
                                         cmocka_unit_test(experts_are_balanced_where_that_is_asked_for),
                                         cmocka_unit_test(long_positions_are_divided_pair_by_pair),
                                         cmocka_unit_test(what_only_plans_says_so),
+                                        cmocka_unit_test(norms_that_a_builder_has_may_be_asked_for),
                                         cmocka_unit_test(adapters_are_described_by_family),
                                         cmocka_unit_test(parameters_are_those_of_the_model) };
     return cmocka_run_group_tests(tests, make_files, scratch_close);
