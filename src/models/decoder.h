@@ -106,7 +106,7 @@ typedef struct {
     double cap_scores, cap_logits;            /* op_softcap; 0: none */
     double bound_qkv;                         /* of queries, keys and values: op_clamp; 0: none */
     bool head_norms;                          /* where norms_asked */
-    bool lacks_norms; /* config.json asks for norms on queries and keys; the kind has none */
+    bool lacks_norms;                         /* of queries and keys: asked for, and not built */
     uint64_t still[DECODER_MOST_LAYERS / 64]; /* bit per layer: positions turn nothing */
     /* What embeddings, what each half adds, and logits are multiplied by; 0: nothing. */
     double embedding_factor, residual_factor, logits_factor;

@@ -336,6 +336,36 @@ static void norms_that_a_builder_has_may_be_asked_for(void **state) {
                              "its builder has no norms on queries and keys"));
 }
 
+#define SPOKEN "norms on queries and keys, which this model has no rule of"
+
+/* Norms that no rule counts are spoken of, whoever trains; what has none, or has them built, needs no word.
+ */
+static void norms_without_a_rule_are_spoken_of(void **state) {
+    (void)state;
+    static const char *const frameworks[] = { "hf", "snug", "megatron" };
+    static const char *const silent[][2] = { { "cohere", "" },
+                                             { "stablelm", ",\"qk_layernorm\":false" },
+                                             { "hunyuan_v1_dense", ",\"use_qk_norm\":true" } };
+    char line[128];
+    for (size_t f = 0; f < sizeof frameworks / sizeof *frameworks; f++) {
+        snprintf(line, sizeof line, "estimate given.json --batch 1 --framework %s", frameworks[f]);
+        bool parallel =
+            strcmp(frameworks[f], "megatron") != 0; /* which has no rules of halves side by side */
+        write_config("cohere", ",\"use_qk_norm\":true");
+        if (parallel) assert_true(command_says(line, 0, SPOKEN));
+        write_config("stablelm", ",\"qk_layernorm\":true");
+        assert_true(command_says(line, 0, SPOKEN));
+        for (size_t i = !parallel; i < sizeof silent / sizeof *silent; i++) {
+            write_config(silent[i][0], silent[i][1]);
+            command_result r = command_run(line);
+            assert_int_equal(r.exit, 0);
+            assert_null(strstr(r.out, "no rule of"));
+            assert_null(strstr(r.err, "no rule of"));
+            command_free(&r);
+        }
+    }
+}
+
 /* Linear's weights lie as (out, in), and what is no causal model is called none. */
 static void adapters_are_described_by_family(void **state) {
     (void)state;
@@ -400,6 +430,7 @@ int main(void) {
                                         cmocka_unit_test(long_positions_are_divided_pair_by_pair),
                                         cmocka_unit_test(what_only_plans_says_so),
                                         cmocka_unit_test(norms_that_a_builder_has_may_be_asked_for),
+                                        cmocka_unit_test(norms_without_a_rule_are_spoken_of),
                                         cmocka_unit_test(adapters_are_described_by_family),
                                         cmocka_unit_test(parameters_are_those_of_the_model) };
     return cmocka_run_group_tests(tests, make_files, scratch_close);

@@ -50,6 +50,13 @@ static void untie(estimate_question *e) {
     text_add(&e->notes, "litgpt ties no heads: this one has weights of its own\n");
 }
 
+/* An answer that is too small in silence would be believed. */
+static void note_uncounted(estimate_question *e) {
+    if (e->config.family == FAMILY_DECODER && e->config.decoder.lacks_norms)
+        text_add(&e->notes, "config.json asks for norms on queries and keys, which this model has no rule "
+                            "of: it takes more than is said by their weights and results\n");
+}
+
 static status open_model(estimate_question *e, const char *name) {
     bool known = find_published(e, &name);
     if (!known && !families_preset(name, &e->config)) {
@@ -59,6 +66,7 @@ static status open_model(estimate_question *e, const char *name) {
     }
     TRY(set_labels(e));
     untie(e);
+    note_uncounted(e);
     if (e->o->run.dropout >= 0) families_set_dropout(&e->config, e->o->run.dropout);
     TRY(families_check(&e->config));
     families_model(&e->config, name, &e->model);
