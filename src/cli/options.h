@@ -46,7 +46,7 @@ typedef struct {
     const char *family; /* of --fit */
     const char *cluster;
     torch_types types;
-    enum { ATTENTION_AUTO, ATTENTION_FLASH, ATTENTION_EAGER } attention;
+    enum { ATTENTION_AUTO, ATTENTION_FLASH, ATTENTION_EAGER, ATTENTION_FLASH_ATTN } attention;
     enum { UPDATE_AUTO, UPDATE_FOREACH, UPDATE_FUSED, UPDATE_SINGLE } update;
     torch_shard shard;
     torch_host_keeps host_keeps;

@@ -161,12 +161,12 @@ const option options_elsewhere[] = {
       .commands = OUTSIDE,
       .needs = "framework=hf|pytorch|llm.c|llama.cpp",
       .offset = FIELD(estimate.attention),
-      .words = "auto, flash, eager",
-      .also = "sdpa=flash, flash_attention_2=flash, flash_attention_3=flash, flash_attn=flash, fa2=flash, "
-              "xformers=flash, math=eager",
-      .help = "flash (or torch's memory-efficient kernel): no score matrix; eager: scores as matrices; auto: "
-              "flash, "
-              "or eager where scores have soft caps, as transformers takes it; also sdpa" },
+      .words = "auto, flash, eager, flash_attention_2",
+      .also = "sdpa=flash, flash_attention_3=flash_attention_2, flash_attn=flash_attention_2, "
+              "fa2=flash_attention_2, xformers=flash, math=eager",
+      .help = "flash (or torch's memory-efficient kernel): no score matrix; eager: scores as matrices; "
+              "flash_attention_2: the library flash-attn, which needs no masks of windows; auto: flash, or "
+              "eager where scores have soft caps, as transformers takes it; also sdpa, fa2" },
     { .name = "gradient-checkpointing",
       .kind = OPTION_FLAG,
       .group = GROUP_ELSEWHERE,

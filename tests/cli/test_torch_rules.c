@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <string.h>
 
 #include "cli/command.h"
@@ -93,11 +94,51 @@ static void what_is_not_known_is_not_said(void **state) {
         command_says("estimate gpt2 --gpu h100-80", 0, "Besides the step, live; saving takes nothing more"));
 }
 
+/* sdpa gets a mask for each layer with a window, and heads that share keys are repeated for it; flash-attn's
+ * kernels take the window. Mistral 7B: 32 layers, 32 heads of 128 on 8, each with a window of 4096. */
+static void windows_are_masks_for_sdpa_alone(void **state) {
+    (void)state;
+#define MISTRAL "estimate mistral-7b --batch 1 --dtype half --json --quiet --context "
+    uint64_t tokens = 8192, masks = 32 * tokens * tokens * 2,
+             repeats = 32 * (uint64_t)2 * (32 - 8) * 128 * tokens * 2;
+    uint64_t sdpa = command_asked(MISTRAL "8192", LIVE),
+             library = command_asked(MISTRAL "8192 --attn flash_attention_2", LIVE);
+    assert_in_range(sdpa - library, (masks + repeats) / 100 * 98, (masks + repeats) / 100 * 102);
+    assert_int_equal(command_asked(MISTRAL "8192 --attn sdpa", LIVE), sdpa);
+    assert_int_equal(command_asked(MISTRAL "8192 --attn fa2", LIVE), library);
+    assert_int_equal(command_asked(MISTRAL "2048 --attn fa2", LIVE), command_asked(MISTRAL "2048", LIVE));
+    uint64_t padded = command_asked(MISTRAL "8192 --attn fa2 --padding", LIVE);
+    assert_true(library < padded);
+    assert_true(padded < command_asked(MISTRAL "8192 --padding", LIVE));
+#define LLAMA "estimate llama-3.2-1b --batch 1 --context 4096 --json --quiet "
+    assert_int_equal(command_asked(LLAMA "--attn fa2", LIVE), command_asked(LLAMA "--attn sdpa", LIVE));
+    assert_int_equal(command_asked(LLAMA "--framework pytorch --attn fa2", LIVE),
+                     command_asked(LLAMA "--framework pytorch --attn sdpa", LIVE));
+}
+
+static void what_flash_attn_cannot_is_refused(void **state) {
+    (void)state;
+    static const char *const cases[][2] = { { "llama-3.2-1b --dtype float32", "kernels for 16 bits alone" },
+                                            { "llama-3.2-1b --device cpu", "kernels for GPUs alone" },
+                                            { "t5-small", "a bias by distance" } };
+    char line[128];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        snprintf(line, sizeof line, "estimate %s --batch 1 --context 64 --attn fa2", cases[i][0]);
+        assert_true(command_says(line, 2, cases[i][1]));
+    }
+    assert_true(command_says("estimate llama-3.2-1b --batch 1 --context 64 --attn fa2 --gpu v100-32", 0,
+                             "has no kernels of flash-attn's"));
+    assert_true(command_says("estimate gpt2 --batch 1 --attn fa2 --gpu h100-80 --emit hf", 0,
+                             "attn_implementation=\"flash_attention_2\""));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(what_may_be_widened_is_in_the_interval),
                                         cmocka_unit_test(an_adapter_of_the_table_is_no_head),
                                         cmocka_unit_test(tied_gradients_are_summed_beside_both),
                                         cmocka_unit_test(besides_the_step_it_is_what_was_measured),
-                                        cmocka_unit_test(what_is_not_known_is_not_said) };
+                                        cmocka_unit_test(what_is_not_known_is_not_said),
+                                        cmocka_unit_test(windows_are_masks_for_sdpa_alone),
+                                        cmocka_unit_test(what_flash_attn_cannot_is_refused) };
     return cmocka_run_group_tests_name("rules of PyTorch", tests, scratch_open, scratch_close);
 }

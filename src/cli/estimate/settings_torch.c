@@ -7,13 +7,14 @@
 /* Scores with soft caps are none that torch's own kernels know: transformers writes them out. */
 static torch_attention attention_of(const estimate_question *e) {
     const model_config *c = &e->config;
+    const estimate_options *x = &e->o->estimate;
     bool capped = c->family == FAMILY_DECODER && c->decoder.cap_scores > 0;
-    switch (e->o->estimate.attention) {
+    switch (x->attention) {
     case ATTENTION_FLASH: return TORCH_FLASH;
     case ATTENTION_EAGER: return TORCH_EAGER;
+    case ATTENTION_FLASH_ATTN: return x->framework == FRAMEWORK_HF ? TORCH_FLASH_ATTN : TORCH_FLASH;
     case ATTENTION_AUTO: break;
     }
-    const estimate_options *x = &e->o->estimate;
     return capped ? TORCH_EAGER : torch_usual_attention(x->torch, x->framework == FRAMEWORK_HF);
 }
 

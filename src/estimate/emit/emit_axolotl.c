@@ -55,7 +55,7 @@ static status write(const emit_request *q, text *out) {
              "optimizer: %s\n"
              "attn_implementation: %s\n",
              (long long)s->context, (long long)s->batch, (long long)torch_accumulation(&q->settings->torch),
-             optimizer, s->attention == TORCH_FLASH ? "sdpa" : "eager");
+             optimizer, torch_attention_word(s->attention));
     add_types(q, out);
     if (s->checkpointing && (s->shard != TORCH_FSDP || s->reentrant))
         text_add(out,

@@ -70,8 +70,7 @@ static void add_model(const emit_request *q, text *out) {
              weights_type(q));
     if (labels) text_add(out, "        num_labels=%lld,\n", (long long)labels);
     if (loaders[q->subject->config->family].attends)
-        text_add(out, "        attn_implementation=\"%s\",\n",
-                 s->attention == TORCH_FLASH ? "sdpa" : "eager");
+        text_add(out, "        attn_implementation=\"%s\",\n", torch_attention_word(s->attention));
     text_add(out, "%s    )\n", coded ? "        quantization_config=quantization,\n" : "");
     if (coded) text_add(out, "    model = prepare_model_for_kbit_training(model)\n");
     text_add(out, "    return %s\n\n\n", s->adapter_rank ? "get_peft_model(model, adapter)" : "model");

@@ -20,7 +20,9 @@ static void put_torch(json_writer *w, const emit_request *q) {
     if (s->host_keeps)
         json_put_string(w, "host-keeps", s->host_keeps == TORCH_KEEPS_ALL ? "all" : "optimizer");
     json_put_string(w, "dtype", types[s->types]);
-    if (!s->litgpt) json_put_string(w, "attn", s->attention == TORCH_FLASH ? "flash" : "eager");
+    if (!s->litgpt)
+        json_put_string(w, "attn",
+                        s->attention == TORCH_FLASH ? "flash" : torch_attention_word(s->attention));
     json_put_string(w, "optimizer", optimizers[s->optimizer]);
     json_put_string(w, "optimizer-kernels", updates[s->update]);
     json_put_integer(w, "optimizer-bits", s->state_bits);

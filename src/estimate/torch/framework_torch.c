@@ -57,6 +57,24 @@ static status check_litgpt(const framework_subject *q, const torch_settings *s) 
                                                   : "one with caps");
 }
 
+/* Its kernels take 16 bits, which weights have that are f32 nowhere; T5 adds a bias by distance, of which
+ * they know nothing. */
+static status check_flash_attn(const framework_subject *q, const torch_settings *s) {
+    if (s->attention != TORCH_FLASH_ATTN) return STATUS_OK;
+    if (!s->cuda)
+        return status_set(STATUS_INVALID, "--attn flash_attention_2 has kernels for GPUs alone, and here it "
+                                          "is --device cpu; say --attn sdpa");
+    if (s->types == TORCH_F32 && (!s->adapter_rank || s->base_bits == 32))
+        return status_set(STATUS_INVALID, "--attn flash_attention_2 has kernels for 16 bits alone; say "
+                                          "--dtype autocast or half, or --attn sdpa");
+    if (q->config->family == FAMILY_T5)
+        return status_set(STATUS_INVALID,
+                          "--attn flash_attention_2: transformers has it not for %s, whose scores have a "
+                          "bias by distance; say --attn sdpa",
+                          q->model->name);
+    return STATUS_OK;
+}
+
 static status check(const framework_subject *q, const framework_settings *settings) {
     const torch_settings *s = &settings->torch;
     TRY(torch_check_cut(s));
@@ -65,6 +83,7 @@ static status check(const framework_subject *q, const framework_settings *settin
     TRY(torch_check_beyond(q, s));
     TRY(check_images(q, s));
     TRY(torch_check_bits(s));
+    TRY(check_flash_attn(q, s));
     if (s->adapter_rank && !has_products(q))
         return status_set(STATUS_INVALID,
                           "--adapter-rank %lld: adapters stand beside products, and %s has convolutions",
@@ -346,6 +365,9 @@ static void describe(const framework_subject *q, const framework_settings *setti
         text_add(out, "%s has no fused attention of torch's: scores are written out\n", h->name);
     else if (h->no_flash && s->attention == TORCH_FLASH)
         text_add(out, "%s has no flash attention: torch takes its memory-efficient kernel\n", h->name);
+    else if ((h->no_fused || h->no_flash) && s->attention == TORCH_FLASH_ATTN)
+        text_add(out, "%s has no kernels of flash-attn's: the model does not run so; say --attn sdpa\n",
+                 h->name);
 }
 
 static int64_t *variable(framework_settings *s, framework_variable v) {
@@ -363,7 +385,7 @@ static bool to_flash(const framework_subject *q, framework_settings *settings, c
     torch_settings *s = &settings->torch;
     (void)q;
     snprintf(out, FRAMEWORK_CHANGE_BYTES, "--attn flash");
-    return !s->litgpt && !torch_is_before(s, TORCH_2_0) && s->attention != TORCH_FLASH &&
+    return !s->litgpt && !torch_is_before(s, TORCH_2_0) && s->attention == TORCH_EAGER &&
            (s->attention = TORCH_FLASH, true);
 }
 

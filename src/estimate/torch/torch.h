@@ -14,7 +14,10 @@
 
 /* HALF: weights of 16 bits as well. UNSAID: an option's: AUTOCAST, or what a step was recorded in. */
 typedef enum { TORCH_TYPES_UNSAID = -1, TORCH_F32, TORCH_AUTOCAST, TORCH_HALF } torch_types;
-typedef enum { TORCH_FLASH, TORCH_EAGER } torch_attention;
+/* FLASH: torch's own kernels (sdpa), which know no windows: those are masks. FLASH_ATTN: those of the library
+ * flash-attn by way of transformers, which take a window and read no mask. */
+typedef enum { TORCH_FLASH, TORCH_EAGER, TORCH_FLASH_ATTN } torch_attention;
+const char *torch_attention_word(torch_attention a); /* as attn_implementation of transformers has it */
 typedef enum {
     TORCH_FOREACH,
     TORCH_FUSED,

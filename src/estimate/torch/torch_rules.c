@@ -306,9 +306,11 @@ static const node *turner_of(const torch_reading *r, tensor_id t) {
 }
 
 /* With a mask transformers repeats keys and values that heads share (use_gqa_in_sdpa). Runs of older
- * libraries that were measured had none for their windows. */
+ * libraries that were measured had none for their windows. flash-attn's kernels take the window itself, and
+ * padded samples without what pads them (flash_attention_mask of transformers' masking_utils). */
 static bool is_masked(const torch_reading *r, const attention_attributes *t, int64_t keys) {
-    return r->s->transformers && (r->s->padded || (t->window && t->window <= keys && !r->s->older));
+    return r->s->transformers && r->s->attention != TORCH_FLASH_ATTN &&
+           (r->s->padded || (t->window && t->window <= keys && !r->s->older));
 }
 
 static attended read_operands(torch_reading *r, const node *n) {
@@ -352,12 +354,14 @@ static tape_value mask_of_numbers(torch_reading *r, const attention_sizes *z, do
 
 /* Scores of which nothing is written: queries, keys, values, result and a number a row are kept. Under
  * autocast operands become 16 bits. Keys of groups are read as they are, except where the model repeats
- * them first. The result is laid out as the
- * queries are: where those were joined, what the next product reads is a copy. */
+ * them first. The result is laid out as the queries are: where those were joined, what the next product reads
+ * is a copy. flash-attn's kernels get copies without what pads samples, counted as if nothing did, and their
+ * result is padded again. */
 static tape_value flash(torch_reading *r, const attended *a) {
     const attention_sizes *z = &a->z;
     int64_t rows = z->batch * z->heads * z->queries, all = rows * z->size;
-    double width = r->s->types == TORCH_F32 ? 4 : 2;
+    bool library = r->s->attention == TORCH_FLASH_ATTN, unpads = library && r->s->padded;
+    double width = r->s->types == TORCH_F32 && !library ? 4 : 2;
     model_spelling spelling = torch_spelling(r);
     bool shared = z->kv_heads < z->heads,
          repeats = shared && a->k && (r->s->repeats_heads || a->masked || spelling.repeats_keys);
@@ -366,6 +370,11 @@ static tape_value flash(torch_reading *r, const attended *a) {
         v = laid_out(r, v, z->batch * z->keys * z->kv_heads * z->size);
     tape_value q = torch_to(r, a->q, width);
     k = torch_to(r, k, width), v = torch_to(r, v, width);
+    if (unpads) {
+        q = laid_out(r, q, torch_elements(r, q));
+        k = k ? laid_out(r, k, torch_elements(r, k)) : 0;
+        v = v ? laid_out(r, v, torch_elements(r, v)) : 0;
+    }
     uint64_t grouped = shared && !repeats ? (uint64_t)((double)(2 * all) * width) : 0;
     uint64_t packed = k ? 0 : (uint64_t)((double)torch_elements(r, q) * width);
     tape_value bias = a->bias     ? torch_mask_of_bias(r, torch_to(r, a->bias, width))
@@ -381,7 +390,7 @@ static tape_value flash(torch_reading *r, const attended *a) {
                      .kept = (uint64_t)rows * 4,
                      .backward = packed + grouped + (r->s->cuda ? (uint64_t)all * 4 : 0) + biased },
         all, width);
-    return a->joined ? torch_call(r, (tape_call){ .what = "contiguous", .in = { y } }, all, width) : y;
+    return a->joined || unpads ? laid_out(r, y, all) : y;
 }
 
 /* x / cap, its tanh, which is kept, times cap. */
@@ -453,7 +462,8 @@ static tape_value math(torch_reading *r, const attended *a) {
 /* On a GPU no fused kernel takes shared keys in f32, nor a bias whose rows don't lie side by side, as T5's.
  */
 static bool is_math(const torch_reading *r, const attended *a) {
-    bool shared = a->z.kv_heads < a->z.heads && r->s->types == TORCH_F32 && !a->masked;
+    bool reads = a->masked || r->s->attention == TORCH_FLASH_ATTN,
+         shared = a->z.kv_heads < a->z.heads && r->s->types == TORCH_F32 && !reads;
     return r->s->cuda && (shared || a->distances || r->s->unfused);
 }
 

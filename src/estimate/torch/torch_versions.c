@@ -35,6 +35,13 @@ torch_update torch_usual_update(torch_version v, bool transformers) {
     return transformers && (!v || v >= TORCH_2_8) ? TORCH_FUSED : TORCH_FOREACH;
 }
 
+const char *torch_attention_word(torch_attention a) {
+    static const char *const words[] = {
+        [TORCH_FLASH] = "sdpa", [TORCH_EAGER] = "eager", [TORCH_FLASH_ATTN] = "flash_attention_2"
+    };
+    return words[a];
+}
+
 /* torch has scaled_dot_product_attention from 2.0 on, and transformers takes it from 2.1 on
  * (is_torch_sdpa_available). */
 torch_attention torch_usual_attention(torch_version v, bool transformers) {
@@ -48,6 +55,7 @@ static torch_version later(torch_version a, torch_version b) { return a > b ? a 
 torch_version torch_oldest(const torch_settings *s, bool attends) {
     torch_version v = TORCH_1_8;
     if (attends && s->attention == TORCH_FLASH) v = later(v, TORCH_2_0);
+    if (attends && s->attention == TORCH_FLASH_ATTN) v = later(v, TORCH_1_12); /* its README */
     if (s->update == TORCH_FUSED) v = later(v, TORCH_2_0);
     if (s->update == TORCH_FOREACH || s->shard == TORCH_FSDP) v = later(v, TORCH_1_12);
     if (s->transformers && !s->older) v = later(v, TORCH_2_4);
