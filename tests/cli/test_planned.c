@@ -145,6 +145,13 @@ static void types_are_chosen_where_they_are_allowed(void **state) {
     (void)state;
     assert_true(command_says(ON_CPU "--memory 900000", 3, "does not fit"));
     assert_true(command_says(ON_CPU "--memory 900000 --allow dtype=half", 0, "half, which was allowed"));
+    assert_true(command_says(ON_CPU "--memory 900000 --allow dtype=half", 0, "half  this plan"));
+    assert_true(command_says(ON_CPU "--memory 1KiB --allow all", 3, " bytes), with --dtype half, 1 at once"));
+    assert_true(command_says(ON_CPU "--memory 1KiB", 3, " bytes), with 1 at once"));
+    command_result r = command_run(ON_CPU "--memory 2MiB");
+    assert_non_null(
+        strstr(r.out, "at once    again         host\n")); /* no column where nothing is allowed */
+    command_free(&r);
     json_document d = command_json(ON_CPU "--memory 1GiB --allow all --json");
     assert_true(command_number(&d, "least_budget_bytes") < 900000);
     json_close(&d);

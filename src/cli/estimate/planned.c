@@ -20,6 +20,7 @@ typedef struct {
     uint64_t beside; /* of it, what is not the allocator's; more than the budget: nothing fits */
     const char *measure;
     const plan_way *way; /* the plan; NULL: nothing fits */
+    bool chooses_types;  /* --allow lets it; else all ways have those of the settings */
 } planned;
 
 bool estimate_is_planned(const estimate_question *e) {
@@ -116,6 +117,7 @@ static status find(planned *p) {
                        .hardware = &p->rates };
     q.settings.workspace = e->hardware.workspace;
     TRY(allow(run->allow, &q.types));
+    p->chooses_types = q.types != 0;
     TRY(recorded_plan_find(&q, &p->plan));
     if (p->budget > p->beside) p->way = recorded_plan_within(&p->plan, p->budget - p->beside);
     return STATUS_OK;
@@ -149,9 +151,11 @@ static status add_modules(text *t, const planned *p, const plan_way *w, plan_act
 static void add_line(text *t, const planned *p, const plan_way *w) {
     char bytes[UNITS_TEXT_BYTES], seconds[UNITS_TEXT_BYTES], host[UNITS_TEXT_BYTES];
     uint64_t largest = p->plan.ways[p->plan.count - 1].bytes + p->beside;
-    text_add(t, "  %12s %12s %8lld %8u %12s%s\n", units_column_text(w->bytes + p->beside, largest, bytes),
+    text_add(t, "  %12s %12s %8lld %8u %12s", units_column_text(w->bytes + p->beside, largest, bytes),
              units_seconds_text(w->seconds, seconds), (long long)w->batch, w->again,
-             units_bytes_text(w->host_bytes, host), w == p->way ? "  this plan" : "");
+             units_bytes_text(w->host_bytes, host));
+    if (p->chooses_types) text_add(t, " %9s", word_of(w->types));
+    text_add(t, "%s\n", w == p->way ? "  this plan" : "");
 }
 
 /* Some of the front at equal distances, and this plan among them. */
@@ -159,8 +163,10 @@ static void add_front(text *t, const planned *p) {
     const recorded_plan *f = &p->plan;
     uint32_t lines = f->count < FRONT_LINES ? f->count : FRONT_LINES;
     const plan_way *before = NULL;
-    text_add(t, "\nOther budgets, of %u\n  %12s %12s %8s %8s %12s\n", f->count, "memory", "a step", "at once",
+    text_add(t, "\nOther budgets, of %u\n  %12s %12s %8s %8s %12s", f->count, "memory", "a step", "at once",
              "again", "host");
+    if (p->chooses_types) text_add(t, " %9s", "numbers");
+    text_add(t, "\n");
     for (uint32_t i = 0; i < lines; i++) {
         const plan_way *w = &f->ways[lines > 1 ? (uint64_t)i * (f->count - 1) / (lines - 1) : 0];
         if (p->way && before && before < p->way && p->way < w) add_line(t, p, p->way);
@@ -288,18 +294,20 @@ static void put_json(text *t, const planned *p) {
 /* The least budget that works, and what is the most of it. */
 static status refuse(const planned *p) {
     const plan_way *least = &p->plan.ways[0];
-    char needs[UNITS_TEXT_BYTES], has[UNITS_TEXT_BYTES], most[UNITS_TEXT_BYTES];
+    char needs[UNITS_TEXT_BYTES], has[UNITS_TEXT_BYTES], most[UNITS_TEXT_BYTES], numbers[32] = "";
     int term = 0;
     for (int k = 1; k < TAPE_TERMS; k++)
         if (least->by_term[k] > least->by_term[term]) term = k;
     bool other = p->beside > least->by_term[term];
-    return status_set(STATUS_NO_FIT,
-                      "%s does not fit %s: the least that is known to work is %s (%llu bytes), with %lld at "
-                      "once, %u modules computed again and %u with the host; the most of it are %s, %s",
-                      p->e->model.name, units_bytes_text(p->budget, has), bytes_of(p, least, needs),
-                      (unsigned long long)(least->bytes + p->beside), (long long)least->batch, least->again,
-                      least->away, other ? "the driver and libraries" : tape_term_name((tape_term)term),
-                      units_bytes_text(other ? p->beside : least->by_term[term], most));
+    if (p->chooses_types) snprintf(numbers, sizeof numbers, "--dtype %s, ", word_of(least->types));
+    return status_set(
+        STATUS_NO_FIT,
+        "%s does not fit %s: the least that is known to work is %s (%llu bytes), with %s%lld at "
+        "once, %u modules computed again and %u with the host; the most of it are %s, %s",
+        p->e->model.name, units_bytes_text(p->budget, has), bytes_of(p, least, needs),
+        (unsigned long long)(least->bytes + p->beside), numbers, (long long)least->batch, least->again,
+        least->away, other ? "the driver and libraries" : tape_term_name((tape_term)term),
+        units_bytes_text(other ? p->beside : least->by_term[term], most));
 }
 
 static status emit(const planned *p, text *t) {
