@@ -259,10 +259,24 @@ static status read_layer_types(json_value root, decoder_config *c) {
     return STATUS_OK;
 }
 
+/* EXAONE 4's form: "LLLG" repeats over the layers, L with a window, G without. The last layer has none,
+ * whatever the pattern says. */
+static status read_letters(json_value pattern, decoder_config *c) {
+    const char *letters;
+    TRY(json_as_string(pattern, &letters));
+    size_t count = strlen(letters);
+    if (!count || strspn(letters, "LG") != count)
+        return json_wrong(pattern, "is '%.40s'; it must be a number, or letters L and G", letters);
+    for (int64_t i = 0; i < c->layers; i++)
+        if (letters[(size_t)i % count] == 'G' || i + 1 == c->layers) set_far(c, i);
+    return STATUS_OK;
+}
+
 static status read_window(json_value root, decoder_config *c) {
     const decoder_kind *k = c->kind;
     bool used = k->windows == DECODER_WINDOWS, asked = k->windows == DECODER_WINDOWS_ASKED;
     int64_t from = k->near_from, every = k->far_every;
+    json_value pattern;
     if (asked) TRY(json_optional_bool(root, "use_sliding_window", &used));
     if (!used) return STATUS_OK;
     c->window = json_says(root, "sliding_window") ? 0 : k->window; /* null says: none */
@@ -270,6 +284,8 @@ static status read_window(json_value root, decoder_config *c) {
     if (!c->window || c->layers > DECODER_MOST_LAYERS) return STATUS_OK;
     if (json_has(root, "layer_types")) return read_layer_types(root, c);
     if (asked) TRY(json_optional_integer(root, "max_window_layers", 0, INT32_MAX, &from));
+    if (json_find(root, "sliding_window_pattern", &pattern) && json_is_string(pattern))
+        return read_letters(pattern, c);
     TRY(json_optional_integer(root, "sliding_window_pattern", 1, INT32_MAX, &every));
     for (int64_t i = 0; i < c->layers; i++)
         if ((every && (i + 1) % every == 0) || i < from || (k->turns_asked && decoder_turns(c, i)))

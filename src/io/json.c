@@ -221,6 +221,7 @@ status json_as_object(json_value v) {
     return json_object_is_type(v.object, json_type_object) ? STATUS_OK : wrong_type(v, "an object");
 }
 
+bool json_is_string(json_value v) { return json_object_is_type(v.object, json_type_string); }
 bool json_is_array(json_value v) { return json_object_is_type(v.object, json_type_array); }
 
 status json_as_array(json_value v, size_t *count) {

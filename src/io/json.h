@@ -57,6 +57,7 @@ status json_as_bool(json_value v, bool *out);
 status json_as_string(json_value v, const char **out);
 status json_as_object(json_value v);
 status json_as_array(json_value v, size_t *count);
+bool json_is_string(json_value v);
 bool json_is_array(json_value v);
 
 /* A member of an object: `json_get_…` wants it there, `json_optional_…` leaves `*out` alone when it is absent
