@@ -59,6 +59,7 @@ typedef struct {
     /* Of the nodes that --cluster has chosen, what the job has of one; 0: not known. No options. */
     uint64_t node_memory;
     int64_t node_gpus;
+    bool says_base;              /* --base-bits stands on this run. No option */
     uint64_t overhead, measured; /* 0: not given */
     const char *adapter_targets;
     double adapter_dropout;

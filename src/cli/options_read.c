@@ -325,10 +325,20 @@ static status check_needs(const reading *r, uint32_t i) {
     const option *choice = find(r, other);
     if (!choice || listed(list, options_choice(choice, r->out, word))) return STATUS_OK;
     if (r->from[i] == LAYER_FILE) snprintf(where, sizeof where, "%.400s:%u: ", r->out->config, r->line[i]);
+    bool of_another = strcmp(other, "framework") == 0 && !listed(list, "hf") && !listed(list, "pytorch");
+    if (of_another && r->out->subject && recording_is(r->out->subject))
+        return status_set(STATUS_INVALID,
+                          "%s--%s is for --framework %s, and a recorded step is PyTorch's; leave --%s out",
+                          where, row->name, list, row->name);
     snprintf(wanted, sizeof wanted, "%.*s", (int)strcspn(list, "|"), list); /* the nearest that works */
     return status_set(STATUS_INVALID,
                       "%s--%s is for --%s %s, and here it is %s; say --%s %s, or leave --%s out", where,
                       row->name, other, list, word, other, wanted, row->name);
+}
+
+static bool is_said(const reading *r, const char *name) {
+    const option *row = find(r, name);
+    return row && r->from[row - r->table->rows] >= LAYER_FILE;
 }
 
 /* Of words on this run, as for `needs`: a habit is no such word. */
@@ -337,7 +347,7 @@ static const char *said_of_documents(const reading *r) {
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const option *row = find(r, names[i]);
         bool taken_back = row && row->kind == OPTION_FLAG && !r->out->replace;
-        if (row && !taken_back && r->from[row - r->table->rows] >= LAYER_FILE) return names[i];
+        if (!taken_back && is_said(r, names[i])) return names[i];
     }
     return NULL;
 }
@@ -356,6 +366,7 @@ static status read_layers(reading *r) {
     TRY(read_line(r));
     for (uint32_t i = 0; i < r->table->count; i++) TRY(check_needs(r, i));
     out->of_documents = said_of_documents(r);
+    out->estimate.says_base = is_said(r, "base-bits");
     return STATUS_OK;
 }
 

@@ -74,11 +74,19 @@ static void what_cannot_be_asked_is_refused(void **state) {
         { STEP "--memory 1GiB --emit hf", "say --emit torch" },
         { STEP "--memory 1GiB --html page.html", "no page" },
         { STEP "--memory 1GiB --solve batch", "leave --memory out" },
+        { STEP "--base-bits 16", "--base-bits 16: a recorded step's weights are as they were recorded" },
+        { STEP "--adapter-rank 8 --base-bits 32", "--base-bits 32: a recorded step's weights" },
+        { STEP "--tensor-model-parallel-size 2", "is PyTorch's; leave --tensor-model-parallel-size out" },
+        { STEP "--framework megatron", "leave --framework out" },
+        { STEP "--framework pytorch --reentrant", "say --framework hf" },
+        { "estimate gpt2 --tensor-model-parallel-size 2", "say --framework megatron" },
         { "estimate gpt2 --memory 1GiB", "--memory is for --framework snug" },
     };
     (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         assert_true(command_says(wrong[i][0], 2, wrong[i][1]));
+    command_expect(0, STEP "--adapter-rank 8 --base-bits 4");
+    command_expect(0, STEP "--adapter-rank 8");
 }
 
 static char *emitted(const char *asked, const char *path, char said[32]) {

@@ -19,6 +19,12 @@ static status check_recorded(const estimate_options *x) {
         if (rows[i].said)
             return status_set(STATUS_INVALID, "%s: a recorded step is as it was recorded; record %s",
                               rows[i].option, rows[i].how);
+    if (x->says_base && x->base_bits != 4)
+        return status_set(
+            STATUS_INVALID,
+            "--base-bits %lld: a recorded step's weights are as they were recorded, or 16 bits by --dtype "
+            "half, or have 4 by --base-bits 4; leave it out",
+            (long long)x->base_bits);
     if (x->framework != FRAMEWORK_HF && x->framework != FRAMEWORK_PYTORCH)
         return status_set(STATUS_INVALID, "a recorded step is PyTorch's; leave --framework out");
     return STATUS_OK;
