@@ -559,39 +559,6 @@ static void lists_of_other_lengths_are_refused(void **state) {
     }
 }
 
-/* EXAONE 4's letters: the pattern repeats, and the last layer sees all. */
-static void letters_say_which_layers_have_a_window(void **state) {
-    (void)state;
-    static const struct {
-        const char *pattern, *layers; /* G: sees all */
-    } cases[] = { { "\"LLLG\"", "LLLGLLLGLG" },
-                  { "\"G\"", "GGGGGGGGGG" },
-                  { "\"L\"", "LLLLLLLLLG" },
-                  { "\"GLLGLLLLLLLLLL\"", "GLLGLLLLLG" },
-                  { "4", "LLLGLLLGLL" } };
-    static const char *const wrong[] = { "\"\"", "\"LLXG\"", "\"lllg\"", "0", "true", "[\"L\"]" };
-#define LETTERS                                                                                              \
-    "{\"model_type\": \"exaone4\", \"num_hidden_layers\": 10, \"num_attention_heads\": 4, "                  \
-    "\"num_key_value_heads\": 2, \"hidden_size\": 64, \"intermediate_size\": 96, "                           \
-    "\"max_position_embeddings\": 64, \"vocab_size\": 61, \"sliding_window\": 6, "                           \
-    "\"sliding_window_pattern\": %s}"
-    char json[512];
-    model_config c;
-    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        snprintf(json, sizeof json, LETTERS, cases[k].pattern);
-        if (!reads(json, &c)) fail_msg("%s: %s", json, status_message());
-        for (int i = 0; i < 10; i++) {
-            assert_int_equal(decoder_sees_far(&c.decoder, i), cases[k].layers[i] == 'G');
-            assert_int_equal(decoder_turns(&c.decoder, i), cases[k].layers[i] != 'G');
-        }
-    }
-    for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
-        snprintf(json, sizeof json, LETTERS, wrong[k]);
-        if (reads(json, &c)) fail_msg("%s is read", json);
-        if (!strstr(status_message(), "sliding_window_pattern")) fail_msg("%s: %s", json, status_message());
-    }
-}
-
 /* Layers have a bit each, also those behind the first 64, and there is none behind the last. */
 static void every_layer_has_a_bit(void **state) {
     (void)state;
@@ -813,7 +780,6 @@ int main(void) {
                                         cmocka_unit_test(other_kinds_are_refused),
                                         cmocka_unit_test(ranges_are_said),
                                         cmocka_unit_test(unknown_words_are_refused),
-                                        cmocka_unit_test(letters_say_which_layers_have_a_window),
                                         cmocka_unit_test(every_layer_has_a_bit),
                                         cmocka_unit_test(what_is_ignored_is_noted),
                                         cmocka_unit_test(others_can_read_it),
