@@ -4,6 +4,7 @@ needs neither a GPU nor weights, for all tensors are fake. Your part is at the e
 import contextlib
 import gc
 import json
+import operator
 import os
 import sys
 import typing
@@ -25,6 +26,7 @@ PARAMETER, BUFFER, INPUT, STATE, HELD, GRADIENT, MADE = range(7)
 # Calls that copy what they read within themselves, on a CPU; products where numbers have 16 bits.
 WITHIN = {"convolution": None, "convolution_backward": None, "mm": 2, "addmm": 2, "bmm": 2, "baddbmm": 2}
 MOST_WITHIN = 1 << 30  # bytes of what is read: larger ones are not computed
+COMPARISONS = {"lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge, "ne": operator.ne}
 
 
 class Table:  # values by number, each once
@@ -150,7 +152,7 @@ class Recorder(TorchDispatchMode):
         made = [self.storage(t, MADE) for t in tree_leaves(result) if isinstance(t, torch.Tensor)]
         self.note_constant(call, read, made, args, kwargs, result)
         if made and isinstance(result, torch.Tensor) and result.dtype == torch.bool and result.numel() == 1:
-            self.maker[made[0]] = call.overloadpacket.__name__
+            self.maker[made[0]] = call.overloadpacket.__name__, args[1] if len(args) == 2 else None
         if len(self.storages) > before or call._schema.is_mutable:
             self.events.insert(position, 0)
             self.add_call(call, read, made, args, kwargs, result)
@@ -179,7 +181,7 @@ class Recorder(TorchDispatchMode):
         if constant is not None:
             with _disable_current_modes():
                 return constant.as_strided(t.size(), t.stride(), t.storage_offset()).item()
-        maker = self.maker.get(self.storage(t), "")
+        maker, other = self.maker.get(self.storage(t), ("", None))
         if self.number is not None and t.dtype != torch.bool:
             self.assumed.add(f"a number is {self.number} in module '{self.modules[self.stack[-1]][0]}'")
             return type(self.number)(self.number) if t.dtype.is_floating_point else int(self.number)
@@ -187,6 +189,8 @@ class Recorder(TorchDispatchMode):
             raise SystemExit(f"record.py: in module '{self.modules[self.stack[-1]][0]}' the code looks at a number that "
                              "only data tell; call record(..., fake=False) with a small model")
         answer = maker != "any"
+        if maker in COMPARISONS and isinstance(other, (int, float)):  # as layers are dropped where a drawn number is small
+            answer = bool(COMPARISONS[maker](self.number, other))
         self.assumed.add(f"{maker}() is {answer} in module '{self.modules[self.stack[-1]][0]}'")
         return answer
 

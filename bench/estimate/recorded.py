@@ -126,7 +126,7 @@ def answer(snug, case, name, size, autocast, checkpointing, folder):
         recipe.record(case.make_model, case.make_batch, case.loss_of,
                       lambda m: torch.optim.AdamW(m.parameters(), foreach=True),
                       batches=(2,) if autocast else (2, 3), lengths=case.lengths[:1], autocast=autocast,
-                      device="cpu", out=str(path))
+                      device="cpu", number=1.0, out=str(path))
     command = [snug, "estimate", str(path), "--device", "cpu", "--json", "--batch", str(size)]
     command += ["--gradient-checkpointing"] if checkpointing else []
     done = subprocess.run(command, capture_output=True, text=True)
