@@ -125,7 +125,7 @@ struct device {
      * `captured` is kept, with its addresses and numbers, and is not done; `replay` gives all of it to the
      * lane again, for ever, until `release`. Nothing but kernels is captured, and nothing else is asked of
      * the device in between. `capture_bytes`: of the device's memory, what so many calls of kernels take at
-     * most (device_parts.captured). NULL: each kernel is started by itself. */
+     * most (device_parts.captured), and of the host's as well. NULL: each kernel is started by itself. */
     status (*capture)(const device *d);
     status (*captured)(const device *d, void **sequence);
     void (*replay)(const device *d, void *sequence);

@@ -160,7 +160,7 @@ graph_room plan_graph_room(uint64_t memory) {
 /* Bookkeeping for a persistent tensor while it is saved: lists and headers. */
 enum { SAVING_BYTES = 512 };
 
-/* Programs are kept twice by a device that starts each as one. */
+/* Programs are kept once more by a device that starts each as one, and by its driver. */
 static uint64_t captured_bytes(const plan *p) {
     uint64_t bytes = 0;
     for (uint32_t k = 0; device_captures(p->device) && k < p->program_count; k++)
@@ -188,7 +188,7 @@ static void sum_up(plan *p, int threads) {
     uint64_t tables = p->persistent_count * (sizeof *p->persistent + SAVING_BYTES);
     for (uint32_t k = 0; k < p->program_count; k++) tables += plan_graph_bytes(&p->programs[k].program.graph);
     if (p->pools[POOL_FILE].persistent_bytes) tables += TRANSFER_BYTES;
-    p->runtime.tables += tables;
+    p->runtime.tables += tables + p->beside.captured; /* the host keeps them as well */
     p->table_bytes = tables;
     p->planning_bytes = p->runtime.code + p->runtime.threads + plan_making_bytes(tables);
     plan_reserve(p, 0);

@@ -77,14 +77,20 @@ static void the_bits_are_the_same(void **state) {
     }
 }
 
-/* The device's pool, as planned: of `pools` the first. */
-static uint64_t of_pool(const json_document *d, const char *key, const char *part) {
-    json_value pool = json_item(command_value(d, "pools"), 0), v;
+enum { DEVICE, HOST };
+
+/* What of a pool was planned. */
+static uint64_t of_pool_at(const json_document *d, uint32_t which, const char *key, const char *part) {
+    json_value pool = json_item(command_value(d, "pools"), which), v;
     int64_t number = 0;
     assert_int_equal(json_get(pool, key, &v), STATUS_OK);
     if (part && json_get_integer(v, part, 0, INT64_MAX, &number) != STATUS_OK) return 0;
     if (!part) assert_int_equal(json_as_integer(v, 0, INT64_MAX, &number), STATUS_OK);
     return (uint64_t)number;
+}
+
+static uint64_t of_pool(const json_document *d, const char *key, const char *part) {
+    return of_pool_at(d, DEVICE, key, part);
 }
 
 /* What is kept is part of the plan, of the budget, and of what was measured. */
@@ -99,7 +105,27 @@ static void what_is_kept_is_planned(void **state) {
     assert_int_equal(of_pool(&whole.said, "predicted_bytes", NULL),
                      of_pool(&eager.said, "predicted_bytes", NULL) + kept);
     assert_int_equal(of_pool(&whole.said, "pool_bytes", NULL), of_pool(&eager.said, "pool_bytes", NULL));
+    assert_int_equal(of_pool_at(&whole.said, HOST, "process_bytes", NULL), /* the driver has them too */
+                     of_pool_at(&eager.said, HOST, "process_bytes", NULL) + kept);
     done(&eager), done(&whole);
+}
+
+/* A device that refuses: nothing was begun, and the sentence names the way out. */
+static void a_refusal_ends_the_run(void **state) {
+    (void)state;
+    for (int captured = 0; captured < 2; captured++) {
+        char told[32];
+        snprintf(told, sizeof told, "SNUG_EMULATED=capture=%d", captured);
+        const char *with[] = { told, NULL };
+        command_result r = command_run_with(RUN "--steps 2 --offload off --eager no --out refused", with);
+        assert_int_equal(r.exit, 1);
+        assert_non_null(strstr(r.err, "--eager yes"));
+        assert_null(strstr(r.out, "\"steps\""));
+        command_free(&r);
+        r = command_run_with(RUN "--steps 2 --offload off --eager yes --out refused", with);
+        if (r.exit != 0) fail_msg("%s", r.err);
+        command_free(&r);
+    }
 }
 
 static double seconds_of(const json_document *d) {
@@ -189,9 +215,10 @@ static int make_model(void **state) { return serving_make_model(state, 3, &no_se
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_bits_are_the_same), cmocka_unit_test(what_is_kept_is_planned),
-        cmocka_unit_test(plans_know_of_it),      cmocka_unit_test(profiles_are_eager),
-        cmocka_unit_test(texts_are_the_same),    cmocka_unit_test(answers_are_the_same),
+        cmocka_unit_test(the_bits_are_the_same),  cmocka_unit_test(what_is_kept_is_planned),
+        cmocka_unit_test(a_refusal_ends_the_run), cmocka_unit_test(plans_know_of_it),
+        cmocka_unit_test(profiles_are_eager),     cmocka_unit_test(texts_are_the_same),
+        cmocka_unit_test(answers_are_the_same),
     };
     return cmocka_run_group_tests(tests, make_model, scratch_close);
 }

@@ -384,6 +384,13 @@ status capture(const device *) {
 }
 
 status captured(const device *, void **out) {
+    if (emulated_seen.captured >= emulated_told_get().capture) {
+        delete capturing;
+        capturing = NULL;
+        return status_set(STATUS_FAILED,
+                          "the emulated GPU captures no program: it was told so; --eager yes starts kernels "
+                          "one by one");
+    }
     *out = capturing;
     captured_bytes += bytes_of(*capturing);
     emulated_seen.captured++;

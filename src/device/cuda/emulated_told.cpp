@@ -65,7 +65,7 @@ uint64_t number_of(const char *value, const char *word) {
 }
 
 struct reading {
-    emulated_told told = { 0, UINT64_MAX, UINT64_MAX, 0, 0 };
+    emulated_told told = { 0, UINT64_MAX, UINT64_MAX, UINT64_MAX, 0, 0 };
     int pace = EMULATED_EAGER;
     uint64_t seed = 1;
 };
@@ -88,6 +88,8 @@ void read_word(reading &r, const char *word) {
         r.told.lost = number_of(is + 1, word);
     else if (names("memory"))
         r.told.memory = number_of(is + 1, word);
+    else if (names("capture"))
+        r.told.capture = number_of(is + 1, word);
     else if (names("pinned"))
         r.told.pinned = number_of(is + 1, word);
     else if (names("gpu"))

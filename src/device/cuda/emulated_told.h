@@ -6,6 +6,7 @@
  *   seed=N                                        of a random pace
  *   lost=N                                        the GPU is lost at the N-th operation that it is given
  *   memory=BYTES, pinned=BYTES                    the most that its pools get, and those of the host
+ *   capture=N                                     so many programs are captured, and the next one is refused
  *   gpu=N                                         which it is: processes that say the same have one GPU
  *   transport=BYTES                               what the transport between ranks takes of its memory
  *   counts=FILE                                   emulated_seen as JSON, at the end of the process */
@@ -16,6 +17,7 @@
 struct emulated_told {
     uint64_t lost;           /* 0: never */
     uint64_t memory, pinned; /* UINT64_MAX: whatever there is */
+    uint64_t capture;        /* UINT64_MAX: all */
     uint64_t gpu, transport; /* gpu 0: one of its own */
 };
 const emulated_told &
