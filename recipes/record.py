@@ -141,6 +141,8 @@ class Recorder(TorchDispatchMode):
             return call(*args, **kwargs)
         if call is torch.ops.aten._local_scalar_dense.default:
             return self.value_of(args[0], call)
+        if call is torch.ops.aten.index.Tensor:  # masks of bytes have no rule for fake tensors
+            args = args[0], [i.bool() if i is not None and i.dtype == torch.uint8 else i for i in args[1]]
         read = [self.storage(t) for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
         position = len(self.events)
         try:
@@ -194,19 +196,21 @@ class Recorder(TorchDispatchMode):
         self.assumed.add(f"{maker}() is {answer} in module '{self.modules[self.stack[-1]][0]}'")
         return answer
 
-    def selected(self, call, x, indices=None):
+    def selected(self, call, x, *rest):
         """Masks select everything: no padding, and each token counts."""
+        aten, module = torch.ops.aten, self.modules[self.stack[-1]][0]
+
         def of_all(mask):
             return mask.new_empty(mask.numel(), mask.dim(), dtype=torch.long)
-        self.assumed.add(f"masks select everything in module '{self.modules[self.stack[-1]][0]}'")
-        if call is torch.ops.aten.nonzero.default:
+        if call not in (aten.nonzero.default, aten.masked_select.default, aten.index.Tensor):
+            raise SystemExit(f"record.py: in module '{module}' the size of what {call} makes depends on data; call "
+                             "record(..., fake=False) with a small model")
+        self.assumed.add(f"masks select everything in module '{module}'")
+        if call is aten.nonzero.default:
             return of_all(x)
-        if call is torch.ops.aten.masked_select.default:
-            return x.new_empty(torch.broadcast_shapes(x.shape, indices.shape).numel())
-        if call is not torch.ops.aten.index.Tensor:
-            raise SystemExit(f"record.py: in module '{self.modules[self.stack[-1]][0]}' the size of what {call} makes "
-                             "depends on data; call record(..., fake=False) with a small model")
-        places = [of_all(i).unbind(1) if i is not None and i.dtype == torch.bool else (i,) for i in indices]
+        if call is aten.masked_select.default:
+            return x.new_empty(torch.broadcast_shapes(x.shape, rest[0].shape).numel())
+        places = [of_all(i).unbind(1) if i is not None and i.dtype == torch.bool else (i,) for i in rest[0]]
         return call(x, [i for several in places for i in several])
 
     def add_call(self, call, read, made, args, kwargs, result):

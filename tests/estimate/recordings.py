@@ -63,7 +63,7 @@ class Block(torch.nn.Linear):
 class Model(torch.nn.Module):
     def __init__(self):
         super().__init__()
-        self.blocks, self.again = torch.nn.ModuleList(Block(8, 8) for _ in range(3)), False
+        self.blocks, self.again = torch.nn.ModuleList(Block(512, 512) for _ in range(3)), False
 
     def set_grad_checkpointing(self):
         self.again = True
@@ -76,13 +76,14 @@ class Model(torch.nn.Module):
         return x.sum()
 
 
-record(Model, lambda size, length: torch.zeros(size, length, 8), lambda model, x: model(x),
+record(Model, lambda size, length: torch.zeros(size, length, 512), lambda model, x: model(x),
        lambda model: torch.optim.SGD(model.parameters()), batches=(2, 3), lengths=(4,), device="cpu")
 """
 
 
 def check_switched(program, folder):
-    """A model whose code does otherwise where modules are computed again: that step is recorded beside the other."""
+    """A model whose code does otherwise where modules are computed again: that step is recorded beside the other. It
+    is wide, so the peak is where gradients are most, and not where a CPU keeps states of random numbers (5 KB each)."""
     (folder / "step.py").write_text((ROOT / "recipes" / "record.py").read_text() + SWITCHED)
     subprocess.run([sys.executable, "step.py"], cwd=folder, capture_output=True, check=True)
     recording = check(folder / "step.json")
@@ -93,6 +94,52 @@ def check_switched(program, folder):
     (folder / "less.json").write_text(json.dumps(recording))
     if not answer(program, folder / "less.json", "--batch", "2", "--gradient-checkpointing") < both:
         sys.exit("the gradient that the switch alone makes is not counted")
+
+
+LOOKING = """
+import math
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(16, 16)
+        %s
+
+    def forward(self, x):
+        %s
+        return x.sum()
+
+
+record(Model, lambda size, length: torch.ones(size, length, 16), lambda model, x: model(x),
+       lambda model: torch.optim.SGD(model.parameters()), batches=(2, 3), lengths=(4,), device="cpu", number=%s)
+"""
+# Code that looks at data: as its network is made, as it runs; what the recorder says of it, or why it ends.
+LOOKS = [("", "x = self.layer(x); x = x[x > 0]", "masks select everything in module ''"),
+         ("", "x = self.layer(x); x = x[(x > 0).to(torch.uint8)]", "masks select everything in module ''"),
+         ("", "x = self.layer(x); x = torch.masked_select(x, x[:1] > 0)", "masks select everything in module ''"),
+         ("", "x = self.layer(x); x = x[torch.nonzero(x[:, 0, 0]).flatten() % len(x)]", "masks select everything"),
+         ("", "x = self.layer(x) if x.sum() > 0.5 else x * 2", "!looks at a number that only data tell"),
+         ("", "x = self.layer(x) if x.sum() > 0.5 else x * 2", "gt() is True in module ''", 1.0),
+         ("", "x = self.layer(x) if torch.rand([]) < 0.5 else self.layer(x) * 2", "lt() is False in module ''", 1.0),
+         ("", "x = self.layer(x) * math.log(x.sum().item())", "a number is 1.0 in module ''", 1.0),
+         ("self.sizes = torch.unique(torch.tensor([3, 1, 3])).tolist()", "x = self.layer(x) * len(self.sizes)", ""),
+         ("", "x = self.layer(x); x = x * torch.unique(x).numel()", "!_unique2.default makes depends on data"),
+         ("", "x = self.layer(x); x = torch.unique(x, dim=0)", "!unique_dim.default makes depends on data")]
+
+
+def check_looks(folder):
+    """What code sees of data that are not there is assumed, and said, or refused in a sentence."""
+    recorder = (ROOT / "recipes" / "record.py").read_text()
+    for made, runs, says, *number in LOOKS:
+        (folder / "step.py").write_text(recorder + LOOKING % (made or "pass", runs, *(number or [None])))
+        done = subprocess.run([sys.executable, "step.py"], cwd=folder, capture_output=True, text=True)
+        heard = done.stdout + done.stderr
+        if says.startswith("!"):
+            if done.returncode != 1 or says[1:] not in heard or "Traceback" in heard or "fake=False" not in heard:
+                sys.exit(f"of '{runs}' the recorder says: {heard[-400:]}")
+        elif done.returncode or says not in heard:
+            sys.exit(f"of '{runs}' the recorder says: {heard[-400:]}")
 
 
 def main():
@@ -108,6 +155,7 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             check_fresh(sys.argv[1], pathlib.Path(folder))
             check_switched(sys.argv[1], pathlib.Path(folder))
+            check_looks(pathlib.Path(folder))
     print(f"{len(stored)} stored recordings" + (" and a fresh one" if importlib.util.find_spec("torch") else ""))
 
 
