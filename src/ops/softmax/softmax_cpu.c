@@ -1,4 +1,5 @@
 #include <math.h>
+#include <string.h>
 
 #include "ops/reference.h"
 #include "ops/softmax/softmax.h"
@@ -33,30 +34,53 @@ static void softmax_backward_reference(const op_call *c) {
 
 /* ---- vectors ---- */
 
-VECTOR_CLONES static float row_maximum(const float *x, int64_t n) {
-    enum { LANES = 16 };
-    float lane[LANES];
+/* Many lanes, as each waits for the one before; their order does not show. */
+VECTOR_INLINE float row_maximum_typed(const void *x, int64_t n, const dtype type) {
+    enum { LANES = 2 * VECTOR_STEP };
+    float lane[LANES], largest = -INFINITY;
     int64_t i = 0;
     for (int l = 0; l < LANES; l++) lane[l] = -INFINITY;
     for (; i + LANES <= n; i += LANES)
-        for (int l = 0; l < LANES; l++) lane[l] = x[i + l] > lane[l] ? x[i + l] : lane[l];
-    for (int l = 0; i + l < n; l++) lane[l] = x[i + l] > lane[l] ? x[i + l] : lane[l];
-    for (int l = 1; l < LANES; l++) lane[0] = lane[l] > lane[0] ? lane[l] : lane[0];
-    return lane[0];
+        for (int l = 0; l < LANES; l++) {
+            float at = fast_get(x, i + l, type);
+            lane[l] = at > lane[l] ? at : lane[l];
+        }
+    for (; i < n; i++) largest = fast_get(x, i, type) > largest ? fast_get(x, i, type) : largest;
+    for (int l = 0; l < LANES; l++) largest = lane[l] > largest ? lane[l] : largest;
+    return largest;
 }
 
 /* y may be x. */
-VECTOR_CLONES static float row_exponentials(const float *x, float *y, int64_t n, float top) {
+VECTOR_INLINE float row_exponentials_typed(const void *x, float *y, int64_t n, float top, const dtype type) {
     float lane[VECTOR_LANES];
     vector_lanes_clear(lane);
-#pragma GCC ivdep
-    for (int64_t i = 0; i < n; i++) y[i] = vector_exp(x[i] - top);
-    VECTOR_OVER_LANES(n, i, j, (void)0, lane[j] += y[i + j];);
+    VECTOR_OVER_LANES(n, i, j, (void)0, y[i + j] = vector_exp_bounded(fast_get(x, i + j, type) - top);
+                      lane[j] += y[i + j];);
     return vector_lanes_sum(lane);
 }
 
+VECTOR_INLINE void row_scale_typed(const float *x, void *y, int64_t n, float factor, const dtype type) {
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; i++) fast_put(y, i, x[i] * factor, type);
+}
+
+VECTOR_CLONES static float row_maximum(const float *x, int64_t n) {
+    return row_maximum_typed(x, n, DTYPE_F32);
+}
+VECTOR_CLONES static float row_exponentials(const float *x, float *y, int64_t n, float top) {
+    return row_exponentials_typed(x, y, n, top, DTYPE_F32);
+}
 VECTOR_CLONES static void row_scale(float *y, int64_t n, float factor) {
-    for (int64_t i = 0; i < n; i++) y[i] *= factor;
+    row_scale_typed(y, y, n, factor, DTYPE_F32);
+}
+VECTOR_CLONES static float row_maximum_bf16(const uint16_t *x, int64_t n) {
+    return row_maximum_typed(x, n, DTYPE_BF16);
+}
+VECTOR_CLONES static float row_exponentials_bf16(const uint16_t *x, float *y, int64_t n, float top) {
+    return row_exponentials_typed(x, y, n, top, DTYPE_BF16);
+}
+VECTOR_CLONES static void row_scale_bf16(const float *x, uint16_t *y, int64_t n, float factor) {
+    row_scale_typed(x, y, n, factor, DTYPE_BF16);
 }
 
 void softmax_row_f32(const float *x, float *y, int64_t n) {
@@ -87,6 +111,23 @@ static void forward_rows(const op_call *c, int64_t first, int64_t last) {
         softmax_row_f32((const float *)c->in[0].data + row * n, (float *)c->out[0].data + row * n, n);
 }
 
+/* Exponentials of a row wait in the first cache until their sum is known. */
+enum { KEPT = 4096 };
+
+static void forward_bf16_rows(const op_call *c, int64_t first, int64_t last) {
+    int64_t n = shape_last(&c->out[0].shape);
+    float kept[KEPT];
+    for (int64_t row = first; row < last; row++) {
+        const uint16_t *x = (const uint16_t *)c->in[0].data + row * n;
+        uint16_t *y = (uint16_t *)c->out[0].data + row * n;
+        float top = row_maximum_bf16(x, n);
+        if (top == -INFINITY)
+            memset(y, 0, (size_t)n * sizeof *y);
+        else
+            row_scale_bf16(kept, y, n, 1.0f / row_exponentials_bf16(x, kept, n, top));
+    }
+}
+
 static void backward_rows(const op_call *c, int64_t first, int64_t last) {
     int64_t n = shape_last(&c->out[0].shape);
     for (int64_t row = first; row < last; row++) {
@@ -101,6 +142,10 @@ static void run_rows(const op_call *c, fast_body body) {
 }
 
 static void softmax_simd(const op_call *c) { run_rows(c, forward_rows); }
+static void softmax_bf16(const op_call *c) { run_rows(c, forward_bf16_rows); }
+static bool accepts_bf16(const op_call *c) {
+    return fast_is_all(c, DTYPE_BF16) && shape_last(&c->out[0].shape) <= KEPT;
+}
 static void softmax_backward_simd(const op_call *c) { run_rows(c, backward_rows); }
 
 static uint64_t widened_rows_scratch(const op_call *c, int threads) {
@@ -115,6 +160,7 @@ static void softmax_widened(const op_call *c) { run_widened(c, forward_rows); }
 static void softmax_backward_widened(const op_call *c) { run_widened(c, backward_rows); }
 
 const op_kernel softmax_cpu[] = { { "softmax_cpu_simd", fast_accepts, NULL, softmax_simd },
+                                  { "softmax_cpu_bf16", accepts_bf16, NULL, softmax_bf16 },
                                   { "softmax_cpu_widened", widened_accepts, widened_rows_scratch,
                                     softmax_widened },
                                   { "softmax_reference", NULL, NULL, softmax_reference },
