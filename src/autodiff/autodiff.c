@@ -19,7 +19,8 @@ typedef struct {
     bool *want, *anew;     /* by input of that node. All four have room for `sides` */
 } autodiff;
 
-/* A value needs a gradient when it is wanted itself or made from one that does, by a differentiable op. */
+/* A value needs a gradient when it is wanted itself or made from one that does, by a differentiable op. It is
+ * a float, or codes that say what their gradient is. */
 static void mark_needs(autodiff *a, const bool *wanted) {
     const graph *g = a->g;
     for (tensor_id t = 1; t < a->tensors; t++) {
@@ -34,7 +35,8 @@ static void mark_needs(autodiff *a, const bool *wanted) {
         for (uint32_t i = 0; i < n->in_count; i++) any |= node_in(g, n, i) && a->needs[node_in(g, n, i)];
         for (uint32_t i = 0; i < n->out_count; i++) {
             tensor_id t = node_out(g, n, i);
-            a->needs[t] = any && n->op->grad && dtype_is_float(graph_tensor(g, t)->dtype);
+            const tensor *x = graph_tensor(g, t);
+            a->needs[t] = any && n->op->grad && (dtype_is_float(x->dtype) || x->gradient);
         }
     }
 }

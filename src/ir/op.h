@@ -34,7 +34,8 @@ typedef enum {
     OP_PRODUCT = 512,      /* a product of matrices: reading its operands in 16 bits pays */
     OP_SUMS_SUMS = 2048,   /* a weight's gradient from sums over samples: cut batches add in another order */
     OP_WANTS_SAMPLES = 4096, /* couples them by statistics, which one sample has none of */
-    OP_PAIRS = 8192 /* multiplies parts of its first input: of bf16 there are kinds (run/products.h) */
+    OP_PAIRS = 8192, /* multiplies parts of its first input: of bf16 there are kinds (run/products.h) */
+    OP_WIDENED_PAIRS = 16384 /* multiplies codes as the bf16 that they stand for, which there are kinds of */
 } op_trait;
 
 /* How what is sent goes: between all at once, or through ranks one after the other (ops/pass_on). */

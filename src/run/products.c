@@ -33,6 +33,7 @@ static void look(const program *p, found *f) {
     for (uint32_t s = 0; s < p->count; s++) {
         const node *n = graph_node(g, p->steps[s].node);
         for (const op_kernel *k = n->op->tensor; k && k->name; k++) f->tensor |= k == p->steps[s].kernel;
+        if (n->op->traits & OP_WIDENED_PAIRS) f->halves = f->pairs = true;
         bool parts = n->op->traits & OP_PAIRS; /* of its first input */
         if (!n->op->pairs && !parts) continue;
         dtype a = graph_tensor(g, node_in(g, n, 0))->dtype;

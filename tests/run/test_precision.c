@@ -19,8 +19,8 @@ static const lab_sizes small = {
     .layers = 2, .heads = 2, .channels = 32, .context = 64, .vocabulary = 97, .batch = 8, .clip = 0.5
 };
 
-static const char *const precisions[] = { "mixed-bf16",   "mixed-f16", "bf16",
-                                          "bf16:nearest", "int8",      "int8-mixed" };
+static const char *const precisions[] = { "mixed-bf16", "mixed-f16",  "bf16",     "bf16:nearest",
+                                          "int8",       "int8-mixed", "fp8-mixed" };
 enum { PRECISIONS = sizeof precisions / sizeof *precisions };
 
 enum { INT8 = 4 };

@@ -11,7 +11,8 @@
  *
  * "int8" stores the weights of products as codes of 8 bits, and multiplies codes; all else is f32. It is in
  * precision_codes.h. "int8-mixed" is "bf16" whose products quantize their weights as well, as they read them:
- * it computes as fast and stores as much as bf16.
+ * it computes as fast and stores as much as bf16. "fp8-mixed" is "bf16" whose products multiply floats of 8
+ * bits, which are what waits for their gradients; it is in precision_fp8.h.
  *
  * For models that are read and not trained "weights-bf16" and "weights-f16" store matrices in 16 bits and
  * compute in f32; they are in precision_weights.h. "products-bf16" stores as much, and what products read is
@@ -21,7 +22,8 @@
  * changes no bit.
  * Papers: Micikevicius et al., "Mixed precision training", arXiv:1710.03740; Zamirai et al., "Revisiting
  * bfloat16 training", arXiv:2010.06192; Xi et al., "Jetfire: efficient and accurate transformer pretraining
- * with INT8 data flow and per-block quantization", arXiv:2403.12422. */
+ * with INT8 data flow and per-block quantization", arXiv:2403.12422; DeepSeek-AI, "DeepSeek-V3 technical
+ * report", arXiv:2412.19437. */
 #include <stdio.h>
 #include <string.h>
 
@@ -39,6 +41,7 @@
 #include "ops/matmul_coded/matmul_coded.h"
 #include "ops/rmsnorm/rmsnorm.h"
 #include "passes/precision/precision_codes.h"
+#include "passes/precision/precision_fp8.h"
 #include "passes/precision/precision_weights.h"
 #include "passes/storing.h"
 
@@ -51,19 +54,22 @@ enum {
     STORED_MATRICES, /* and what products read; the stream between them is f32 */
 };
 
+enum { CODES_INT8 = 1, CODES_FP8 }; /* 0: products are of floats */
+
 static const struct {
     const char *text;
     int64_t value[4];
 } forms[] = { { "mixed-bf16", { DTYPE_BF16 } },
               { "mixed-f16", { DTYPE_F16, STORED_F32, 0, GRADIENT_SCALE_INTERVAL } },
               { "bf16", { DTYPE_BF16, STORED } },
-              { "int8", { DTYPE_I8, STORED, 1 } },
-              { "int8-mixed", { DTYPE_BF16, STORED, 1 } },
+              { "int8", { DTYPE_I8, STORED, CODES_INT8 } },
+              { "int8-mixed", { DTYPE_BF16, STORED, CODES_INT8 } },
+              { "fp8-mixed", { DTYPE_BF16, STORED, CODES_FP8 } },
               { "bf16:nearest", { DTYPE_BF16, STORED_NEAREST } },
               { "weights-bf16", { DTYPE_BF16, STORED_ALONE } },
               { "weights-f16", { DTYPE_F16, STORED_ALONE } },
               { "products-bf16", { DTYPE_BF16, STORED_MATRICES } } };
-enum { FORMS = sizeof forms / sizeof *forms, OFFERED = 5 /* nobody should want rounding to the nearest */ };
+enum { FORMS = sizeof forms / sizeof *forms, OFFERED = 6 /* nobody should want rounding to the nearest */ };
 
 static status parse(const char *text, pass_setting *out) {
     static const char scaled[] = "mixed-f16:";
@@ -89,7 +95,7 @@ static status parse(const char *text, pass_setting *out) {
     }
     return status_set(STATUS_INVALID,
                       "--precision: '%s' is none of f32, mixed-bf16, mixed-f16, bf16, bf16:nearest, int8, "
-                      "int8-mixed, weights-bf16, weights-f16 and products-bf16",
+                      "int8-mixed, fp8-mixed, weights-bf16, weights-f16 and products-bf16",
                       text);
 }
 
@@ -101,7 +107,12 @@ static status is_possible(const graph *g, const pass_setting *s, const pass_cont
                           "--precision %s is for weights that stay what they are: say bf16 to train in 16 "
                           "bits, or --eval-only",
                           s->text);
-    if (s->value[SETTING_CODES] && !precision_codes_apply(g))
+    if (s->value[SETTING_CODES] == CODES_FP8 && !precision_fp8_apply(g))
+        return status_set(STATUS_INVALID,
+                          "--precision %s: the model has no product with weights of its own besides its "
+                          "head, which stays bf16; say --precision bf16",
+                          s->text);
+    if (s->value[SETTING_CODES] == CODES_INT8 && !precision_codes_apply(g))
         return status_set(STATUS_INVALID, "--precision %s: the model has no product with weights of its own",
                           s->text);
     if (!c->training || c->narrow_weights || !s->value[SETTING_STORED] || type == DTYPE_I8) return STATUS_OK;
@@ -132,10 +143,12 @@ typedef struct {
     rewrite r;
     dtype type;             /* of 16 bits */
     bool stored;            /* weights too */
+    bool fp8;               /* codes are floats */
     linear_products linear; /* whose products are on codes; none: open without a graph */
     tensor_id key;          /* of their gradients */
     tensor_id *narrow;      /* by tensor of `in`: its copy of 16 bits; 0: none yet */
     tensor_id *wide;        /* the same in f32 */
+    tensor_id *coded;       /* the same in floats of 8 bits */
     uint32_t *readers;      /* by tensor of `in` */
     node_id *reader;        /* the last of them */
     node_id loss;           /* the last loss, which those before it are added to */
@@ -210,8 +223,17 @@ static void rewrite_product(narrower *k, node_id id) {
     tensor_id inputs[] = { narrow(k, node_in(in, n, MATMUL_A)), narrow(k, node_in(in, n, MATMUL_B)),
                            bias ? k->r.map[bias] : 0, r ? k->r.map[r] : 0 };
     t.type = (int32_t)type_for_addition(k, n);
-    tensor_id weight = k->linear.g ? linear_weight(&k->linear, id) : 0;
-    if (weight && precision_codes_fit(in, weight))
+    tensor_id weight = k->linear.g && !k->fp8 ? linear_weight(&k->linear, id) : 0;
+    if (k->fp8 && precision_fp8_takes(&k->linear, id))
+        k->r.map[y] = precision_fp8_product(&k->r,
+                                            &(matmul_inputs){ .a = inputs[0],
+                                                              .b = inputs[1],
+                                                              .bias = inputs[2],
+                                                              .residual = inputs[3],
+                                                              .tb = t.tb != 0,
+                                                              .type = t.type ? (dtype)t.type : k->type },
+                                            &k->coded[node_in(in, n, MATMUL_A)]);
+    else if (weight && precision_codes_fit(in, weight))
         k->r.map[y] = precision_codes_product(&k->r, id,
                                               &(matmul_int8_inputs){ .a = inputs[0],
                                                                      .b = inputs[1],
@@ -366,13 +388,14 @@ static void narrow_weights(narrower *k, const pass_setting *s, const pass_contex
 
 static bool narrower_open(narrower *k, const graph *in, const pass_setting *s) {
     if (s->value[SETTING_CODES] && linear_open(in, &k->linear) != STATUS_OK) return false;
-    k->type = (dtype)s->value[SETTING_TYPE],
+    k->type = (dtype)s->value[SETTING_TYPE], k->fp8 = s->value[SETTING_CODES] == CODES_FP8;
     k->stored = s->value[SETTING_STORED] != STORED_F32 && s->value[SETTING_STORED] < STORED_ALONE;
     k->narrow = memory_new(in->tensors.count, sizeof *k->narrow);
     k->wide = memory_new(in->tensors.count, sizeof *k->wide);
+    k->coded = memory_new(in->tensors.count, sizeof *k->coded);
     k->readers = memory_new(in->tensors.count, sizeof *k->readers);
     k->reader = memory_new(in->tensors.count, sizeof *k->reader);
-    if (!k->narrow || !k->wide || !k->readers || !k->reader) return false;
+    if (!k->narrow || !k->wide || !k->coded || !k->readers || !k->reader) return false;
     for (node_id id = 1; id < in->nodes.count; id++) {
         const node *n = graph_node(in, id);
         if (n->op->traits & OP_LOSS) k->loss = id;
@@ -387,11 +410,12 @@ static status narrow_all(const graph *in, const pass_setting *s, const pass_cont
     TRY(rewrite_open(&k.r, in, out));
     if (!narrower_open(&k, in, s)) graph_no_memory(out);
     if (!out->failed && k.stored) narrow_weights(&k, s, c);
-    if (!out->failed && k.linear.g && c->training) k.key = precision_codes_key(out);
+    if (!out->failed && k.linear.g && !k.fp8 && c->training) k.key = precision_codes_key(out);
     for (node_id id = 1; id < in->nodes.count && !out->failed; id++) rewrite_one(&k, id, s, c->training);
     linear_close(&k.linear);
     memory_free(k.narrow);
     memory_free(k.wide);
+    memory_free(k.coded);
     memory_free(k.readers);
     memory_free(k.reader);
     return rewrite_close(&k.r);
@@ -422,7 +446,7 @@ static bool begins_at(const pass_setting *s, const char *stores, const char *set
 }
 
 static const char *remark(const pass_setting *s) {
-    bool mixed = s->value[SETTING_CODES] && s->value[SETTING_TYPE] != DTYPE_I8;
+    bool mixed = s->value[SETTING_CODES] == CODES_INT8 && s->value[SETTING_TYPE] != DTYPE_I8;
     return mixed ? "int8-mixed stores what bf16 stores: beside that it saves time, and no memory" : NULL;
 }
 
@@ -438,7 +462,7 @@ static const pass_storing storing = { .begins_at = begins_at, .goes_on = "int8",
 const pass pass_precision = { .name = "precision",
                               .help = "values, or weights as well, in 16 bits; or products on 8 bits",
                               .values = "auto, f32, mixed-bf16, mixed-f16, bf16, bf16:nearest, int8, "
-                                        "int8-mixed, weights-bf16, weights-f16, products-bf16",
+                                        "int8-mixed, fp8-mixed, weights-bf16, weights-f16, products-bf16",
                               .paper = "arXiv:1710.03740",
                               .class = PASS_LOSSY,
                               .stage = PASS_FORWARD,

@@ -15,6 +15,7 @@
 #include "ir/rewrite.h"
 #include "ops/fake_quantize/fake_quantize.h"
 #include "ops/matmul/matmul.h"
+#include "ops/matmul_fp8/matmul_fp8.h"
 #include "ops/matmul_int8/matmul_int8.h"
 #include "passes/linear.h"
 #include "passes/pass.h"
@@ -47,7 +48,7 @@ static status check(const graph *g, const pass_setting *s, const pass_context *c
 /* What other techniques have made of the graph, and this one can't be beside. */
 static status check_others(const graph *g) {
     for (node_id id = 1; id < g->nodes.count; id++)
-        if (graph_node(g, id)->op == &op_matmul_int8)
+        if (graph_node(g, id)->op == &op_matmul_int8 || graph_node(g, id)->op == &op_matmul_fp8)
             return status_set(STATUS_INVALID, "--qat int8: products are computed in 8 bits here, so there is "
                                               "nothing to imitate; say --precision mixed-bf16, or leave one "
                                               "of the two out");

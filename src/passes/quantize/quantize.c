@@ -20,6 +20,7 @@
 #include "ops/embedding_coded/embedding_coded.h"
 #include "ops/largest/largest.h"
 #include "ops/matmul/matmul.h"
+#include "ops/matmul_fp8/matmul_fp8.h"
 #include "ops/matmul_int4/matmul_int4.h"
 #include "ops/matmul_int8/matmul_int8.h"
 #include "passes/linear.h"
@@ -93,7 +94,7 @@ static status check_others(const linear_products *l, const pass_setting *s) {
     for (node_id id = 1; id < l->g->nodes.count; id++) {
         const node *n = graph_node(l->g, id);
         tensor_id weight = linear_weight(l, id);
-        if (n->op == &op_matmul_int8)
+        if (n->op == &op_matmul_int8 || n->op == &op_matmul_fp8)
             return status_set(
                 STATUS_INVALID,
                 "--quantize %s: --precision has products on codes of its own here; leave it out, "
