@@ -26,6 +26,7 @@ ROWS = {  # name: (optimizer, options)
     "bf16 weights to the nearest": ("adamw", ["--precision", "bf16:nearest"]),
     "int8 weights": ("adamw", ["--precision", "int8"]),
     "int8 products + bf16 weights": ("adamw", ["--precision", "int8-mixed"]),
+    "fp8 products + bf16 weights": ("adamw", ["--precision", "fp8-mixed"]),
     "activations": ("adamw", ["--compress-activations", "8bit"]),
     "activations + blocks recomputed": ("adamw", ["--compress-activations", "8bit", "--recompute", "block"]),
     "8bit": ("adamw", ["--optimizer-state", "8bit"]),

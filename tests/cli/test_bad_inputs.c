@@ -274,6 +274,8 @@ static const struct {
     { 2, "plan tiny --precision mixed-f16 --clip off --update-early on", "must be known before the first" },
     { 2, "plan tiny --precision int8 --qat int8", "in 8 bits here, so there is nothing to imitate" },
     { 2, "plan tiny --precision int8-mixed --qat int8", "in 8 bits here, so there is nothing to imitate" },
+    { 2, "plan tiny --precision fp8-mixed --qat int8", "in 8 bits here, so there is nothing to imitate" },
+    { 2, "plan tiny --precision fp8", "'fp8' is none of f32, mixed-bf16" },
     { 2, "plan tiny --precision int8-mixed --optimizer adafactor", "say --precision mixed-bf16, or" },
     { 2, "plan tiny --optimizer-state 4bit", "'4bit' is neither f32, 8bit, 8bit:all nor bf16" },
     { 2, "plan tiny --optimizer adafactor --optimizer-state 8bit", "say --optimizer adamw" },

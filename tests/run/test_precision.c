@@ -77,7 +77,8 @@ static uint64_t arena_with(const lab *l, const char *settings) {
  * the random bits of the whole, and in validation of a quantized model. */
 static void heads_on_codes_are_chunked(void **state) {
     (void)state;
-    static const char *const forms[] = { "precision=int8", "precision=int8-mixed", "lora=rank=2,base=int8",
+    static const char *const forms[] = { "precision=int8",       "precision=int8-mixed",
+                                         "precision=fp8-mixed",  "lora=rank=2,base=int8",
                                          "lora=rank=2,base=nf4", "quantize=int8" };
     lab_sizes sizes = small;
     sizes.untied = true, sizes.vocabulary = 900;
@@ -85,10 +86,10 @@ static void heads_on_codes_are_chunked(void **state) {
         char chunked[64];
         lab l;
         lab_open(&l, &sizes);
-        if (i == 4) l.run.training = false, l.run.eval_samples = l.run.batch;
+        if (i == 5) l.run.training = false, l.run.eval_samples = l.run.batch;
         snprintf(chunked, sizeof chunked, "%s chunk_loss=256", forms[i]);
         uint64_t whole = arena_with(&l, forms[i]), cut = arena_with(&l, chunked);
-        uint64_t logits = 256 * 900 * (i == 1 ? 2 : 4); /* half of them */
+        uint64_t logits = 256 * 900 * (i == 1 || i == 2 ? 2 : 4); /* half of them */
         if (!(cut + logits * 9 / 10 <= whole))
             fail_msg("%s: %llu bytes, without chunks %llu", forms[i], (unsigned long long)cut,
                      (unsigned long long)whole);
@@ -229,6 +230,72 @@ static void gradients_read_one_type(void **state) {
     }
 }
 
+/* ---- floats of 8 bits ---- */
+
+/* Bytes of what forward makes and backward reads, of this type. */
+static uint64_t waiting(const plan *p, dtype type) {
+    const graph *g = &p->programs[0].program.graph;
+    uint64_t bytes = 0;
+    for (tensor_id t = 1; t < g->tensors.count; t++) {
+        const tensor *x = graph_tensor(g, t);
+        if (!x->producer || x->base || x->dtype != type) continue;
+        bool waits = false;
+        for (node_id id = 1; id < g->nodes.count; id++) {
+            const node *n = graph_node(g, id);
+            for (uint32_t i = 0; i < n->in_count && n->phase == PHASE_BACKWARD; i++)
+                waits |= node_in(g, n, i) && graph_storage(g, node_in(g, n, i), NULL) == t;
+        }
+        if (waits && graph_node(g, x->producer)->phase == PHASE_FORWARD) bytes += graph_tensor_bytes(g, t);
+    }
+    return bytes;
+}
+
+/* Of a layer, what four products read: three results of norms and of GELU are not needed otherwise and wait
+ * in 8 bits instead of 16; attention's gradient reads its result all the same, which has codes beside it. A
+ * scale is a byte. */
+static void codes_wait_for_backward(void **state) {
+    (void)state;
+    lab l;
+    plan p[2];
+    lab_open(&l, &small);
+    for (int i = 0; i < 2; i++) {
+        compose_choice c =
+            lab_choose(&l, 0, i ? "precision=fp8-mixed attention=flash" : "precision=bf16 attention=flash");
+        assert_int_equal(compose_plan(&l.run, &c, &p[i]), STATUS_OK);
+    }
+    uint64_t rows = (uint64_t)(small.batch * small.context * small.layers), width = (uint64_t)small.channels;
+    uint64_t codes = rows * 7 * width, scales = 0;
+    uint64_t codes_now = waiting(&p[1], DTYPE_U8),
+             halves_less = waiting(&p[0], DTYPE_BF16) - waiting(&p[1], DTYPE_BF16);
+    scales = rows * 4 * (uint64_t)((small.channels + 127) / 128);
+    assert_int_equal(waiting(&p[0], DTYPE_U8), 0);
+    assert_int_equal(codes_now, codes + scales);
+    assert_int_equal(halves_less, rows * 2 * 6 * width);
+    assert_true(p[1].pools[POOL_MEMORY].arena_bytes < p[0].pools[POOL_MEMORY].arena_bytes);
+    plan_close(&p[0]), plan_close(&p[1]);
+}
+
+/* All products with weights of their own but the head, each with its gradients. */
+static void heads_stay_what_they_are(void **state) {
+    (void)state;
+    lab_sizes sizes = small;
+    sizes.untied = true;
+    lab l;
+    plan p;
+    lab_open(&l, &sizes);
+    compose_choice c = lab_choose(&l, 0, "precision=fp8-mixed");
+    assert_int_equal(compose_plan(&l.run, &c, &p), STATUS_OK);
+    const graph *g = &p.programs[0].program.graph;
+    int64_t coded = 0, plain = 0;
+    for (node_id id = 1; id < g->nodes.count; id++) {
+        const char *name = graph_node(g, id)->op->name;
+        coded += strcmp(name, "matmul_fp8") == 0, plain += strcmp(name, "matmul") == 0;
+    }
+    assert_int_equal(coded, 3 * 4 * sizes.layers);
+    assert_int_equal(plain, 3);
+    plan_close(&p);
+}
+
 /* ---- rounding ---- */
 
 /* How far weights came on the way that f32 went: 1 means as far. `begin`: of the two runs. */
@@ -312,11 +379,12 @@ static void scale_grows_and_falls(void **state) {
 int main(void) {
     threads_set(2);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(techniques_stay_exact),   cmocka_unit_test(heads_on_codes_are_chunked),
-        cmocka_unit_test(dropout_draws_the_same),  cmocka_unit_test(every_optimizer_that_can),
-        cmocka_unit_test(near_f32_at_any_threads), cmocka_unit_test(bytes_are_those_of_the_types),
-        cmocka_unit_test(gradients_read_one_type), cmocka_unit_test(small_updates_are_not_lost),
-        cmocka_unit_test(scale_grows_and_falls),
+        cmocka_unit_test(techniques_stay_exact),    cmocka_unit_test(heads_on_codes_are_chunked),
+        cmocka_unit_test(dropout_draws_the_same),   cmocka_unit_test(every_optimizer_that_can),
+        cmocka_unit_test(near_f32_at_any_threads),  cmocka_unit_test(bytes_are_those_of_the_types),
+        cmocka_unit_test(gradients_read_one_type),  cmocka_unit_test(small_updates_are_not_lost),
+        cmocka_unit_test(scale_grows_and_falls),    cmocka_unit_test(codes_wait_for_backward),
+        cmocka_unit_test(heads_stay_what_they_are),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -447,6 +447,10 @@ static bool begins_at(const pass_setting *s, const char *stores, const char *set
 
 static const char *remark(const pass_setting *s) {
     bool mixed = s->value[SETTING_CODES] == CODES_INT8 && s->value[SETTING_TYPE] != DTYPE_I8;
+    if (s->value[SETTING_CODES] == CODES_FP8)
+        return "fp8-mixed stores what bf16 stores: what waits for products' gradients takes less, and "
+               "nothing "
+               "else";
     return mixed ? "int8-mixed stores what bf16 stores: beside that it saves time, and no memory" : NULL;
 }
 
