@@ -1,5 +1,5 @@
 /* Causal attention, forward and backward, of packed q, k, v with heads of 64: bench-attention flash | plain |
- * flash-bf16.
+ * flash-bf16 | plain-bf16.
  *
  * A line "batch context heads threads" is answered by "seconds bytes": of both passes together, after one
  * untimed call; bytes are what lives between and within the passes beside q, k, v and their gradient: y, what
@@ -62,10 +62,11 @@ static void answer(const char *line) {
 
 int main(int count, char **arguments) {
     const char *kind = count > 1 ? arguments[1] : "";
-    if (strcmp(kind, "flash-bf16") == 0) type = DTYPE_BF16;
-    flash = type == DTYPE_BF16 || strcmp(kind, "flash") == 0;
-    if (!flash && strcmp(kind, "plain") != 0) {
-        fputs("usage: bench-attention flash | plain | flash-bf16\n", stderr);
+    bool narrow = strstr(kind, "-bf16") != NULL;
+    type = narrow ? DTYPE_BF16 : DTYPE_F32;
+    flash = strcmp(kind, narrow ? "flash-bf16" : "flash") == 0;
+    if (!flash && strcmp(kind, narrow ? "plain-bf16" : "plain") != 0) {
+        fputs("usage: bench-attention flash | plain | flash-bf16 | plain-bf16\n", stderr);
         return 2;
     }
     bench_serve(answer, kind);

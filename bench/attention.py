@@ -10,7 +10,7 @@ Memory is measured: the process's peak during the passes less what it held when 
 
 from measure import MIB, ROOT, Page, Worker, median, options, torch_environment, torch_version
 
-KINDS = ("flash", "plain", "flash-bf16")
+KINDS = ("flash", "plain", "flash-bf16", "plain-bf16")
 SLOW = 2  # seconds; what takes longer is measured once
 CASES = {256: 8, 1024: 4, 4096: 1}
 

@@ -169,15 +169,23 @@ static void make_cross_entropy_backward(made *m, int64_t rows, dtype type) {
 }
 
 /* rows / TOKENS samples of 256 tokens, 12 heads of 64 */
-static void make_attention(made *m, int64_t rows, dtype type) {
+static void attention_of(made *m, int64_t rows, dtype type, const op_def *op) {
     attention_attributes a = { .heads = HEADS, .causal = 1, .scale = 0.125f };
-    m->op = &op_attention_flash;
+    m->op = op;
     m->in[0] = numbers(type, SHAPE(rows / TOKENS, TOKENS, 3 * WIDTH));
     attributes_of(m, &a, sizeof a);
 }
+static void make_attention(made *m, int64_t rows, dtype type) { attention_of(m, rows, type, &op_attention); }
 static void make_attention_backward(made *m, int64_t rows, dtype type) {
-    make_attention(m, rows, type);
-    m->op = &op_attention_flash_backward;
+    attention_of(m, rows, type, &op_attention_backward);
+    m->in[3] = numbers(DTYPE_F32, SHAPE(rows / TOKENS, HEADS, TOKENS, TOKENS));
+    m->in[4] = numbers(type, SHAPE(rows / TOKENS, TOKENS, WIDTH));
+}
+static void make_attention_flash(made *m, int64_t rows, dtype type) {
+    attention_of(m, rows, type, &op_attention_flash);
+}
+static void make_attention_flash_backward(made *m, int64_t rows, dtype type) {
+    attention_of(m, rows, type, &op_attention_flash_backward);
     m->in[3] = m->in[5] = numbers(type, SHAPE(rows / TOKENS, TOKENS, WIDTH));
     m->in[4] = numbers(DTYPE_F32, SHAPE(rows / TOKENS, HEADS, TOKENS));
 }
@@ -229,8 +237,10 @@ static const struct {
             { "embedding", make_embedding },
             { "embedding_backward", make_embedding_backward },
             { "rotary", make_rotary },
-            { "attention_flash", make_attention },
-            { "attention_flash_backward", make_attention_backward },
+            { "attention", make_attention },
+            { "attention_backward", make_attention_backward },
+            { "attention_flash", make_attention_flash },
+            { "attention_flash_backward", make_attention_flash_backward },
             { "adamw", make_adamw },
             { "adamw_drawn", make_adamw_drawn },
             { "adamw_8bit", make_adamw_8bit } };

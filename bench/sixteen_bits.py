@@ -13,8 +13,8 @@ from measure import Page, Worker, options
 
 LARGE, SMALL = 32768, 256
 # of cross-entropy, whose rows are 16,384 wide, and of attention, which is never bound by memory
-ROWS = {"cross_entropy": (2048, 32), "cross_entropy_backward": (2048, 32), "attention_flash": (4096, 256),
-        "attention_flash_backward": (4096, 256)}
+ROWS = {"cross_entropy": (2048, 32), "cross_entropy_backward": (2048, 32), "attention": (4096, 256),
+        "attention_backward": (4096, 256), "attention_flash": (4096, 256), "attention_flash_backward": (4096, 256)}
 
 
 def main():

@@ -1,6 +1,7 @@
-/* Attention of bf16 on tiles: the compiled kernel has the bits of its twin in plain C (by a trap on
- * processors without tiles); the bits of a sample, and of a query, depend on nothing else; results are those
- * of widened operands but for what rounding weights to bf16 does; a plan does not see which way is taken. */
+/* Attention of bf16 on tiles, with and without kept probabilities: the compiled kernel has the bits of its
+ * twin in plain C (by a trap on processors without tiles); the bits of a sample, and of a query, depend on
+ * nothing else; results are those of widened operands but for what rounding weights to bf16 does; a plan does
+ * not see which way is taken. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,6 +18,7 @@
 #include "base/philox.h"
 #include "base/threads.h"
 #include "harness_memory.h"
+#include "ops/attention/attention.h"
 #include "ops/attention_flash/attention_flash.h"
 #include "ops/matmul/matmul_kernel.h"
 #if defined(__x86_64__)
@@ -76,9 +78,18 @@ enum { FORMS = sizeof forms / sizeof *forms };
 
 /* ---- one attention, forward and backward ---- */
 
-enum { Q, K, V, DY, Y, LSE, DQ, DK, DV, OPERANDS };
+enum { Q, K, V, DY, Y, KEPT, DQ, DK, DV, OPERANDS };
+
+/* The ops: KEPT is the logarithm of sums, or probabilities. */
+typedef struct {
+    const op_kernel *forward, *backward;
+    bool probs;
+} attention;
+static const attention flash = { attention_flash_cpu, attention_flash_backward_cpu, false };
+static const attention plain = { attention_cpu, attention_backward_cpu, true };
 
 typedef struct {
+    const attention *op;
     const form *f;
     int64_t batch, keys;
     op_arg operand[OPERANDS]; /* absent: k, v, dk and dv of a packed one */
@@ -113,9 +124,11 @@ static void fill(made *m, int64_t first) {
     }
 }
 
-static made made_new(const form *f, int64_t first, int64_t batch) {
+static made made_new(const attention *op, const form *f, int64_t first, int64_t batch) {
     const attention_attributes *a = &f->attributes;
-    made m = { .f = f, .batch = batch, .keys = f->keys ? f->keys : f->queries, .offset = { f->offset } };
+    made m = {
+        .op = op, .f = f, .batch = batch, .keys = f->keys ? f->keys : f->queries, .offset = { f->offset }
+    };
     int64_t kv = (a->kv_heads ? a->kv_heads : a->heads) * f->size, width = a->heads * f->size;
     for (int i = Q; i < OPERANDS; i++) {
         bool of_keys = i == K || i == V || i == DK || i == DV, packed = !f->keys && (i == Q || i == DQ);
@@ -123,8 +136,9 @@ static made made_new(const form *f, int64_t first, int64_t batch) {
         m.operand[i] = operand_new(batch, of_keys ? f->keys : f->queries,
                                    of_keys ? kv : width + (packed ? 2 * kv : 0), DTYPE_BF16);
     }
-    memory_free(m.operand[LSE].data);
-    m.operand[LSE] = operand_new(batch, a->heads, f->queries, DTYPE_F32);
+    memory_free(m.operand[KEPT].data);
+    m.operand[KEPT] = operand_new(batch, a->heads, f->queries * (op->probs ? m.keys : 1), DTYPE_F32);
+    if (op->probs) m.operand[KEPT].shape = SHAPE(batch, a->heads, f->queries, m.keys);
     m.lengths = memory_new((uint64_t)batch, sizeof *m.lengths);
     m.segments = memory_new((uint64_t)(batch * f->queries), sizeof *m.segments);
     assert_true(m.lengths && m.segments);
@@ -147,31 +161,35 @@ static void add_sides(const made *m, op_arg *in) {
     in[3] = (op_arg){ (void *)&m->key, SHAPE(4), DTYPE_I32 };
 }
 
+static void run(const made *m, const op_kernel *kernels, op_call *c, const matmul_kernel *kernel) {
+    c->attributes = &m->f->attributes;
+    matmul_kernel_choose(kernel);
+    assert_true(harness_run_kernel(kernels, c));
+    matmul_kernel_choose(NULL);
+}
+
 static void forward(const made *m, const matmul_kernel *kernel) {
     op_arg in[8] = { m->operand[Q], m->operand[K], m->operand[V] },
-           out[] = { m->operand[Y], m->operand[LSE] };
-    op_call c = { .in = in, .out = out, .in_count = 8, .out_count = 2, .attributes = &m->f->attributes };
+           out[] = { m->operand[Y], m->operand[KEPT] };
     add_sides(m, in + 3);
-    matmul_kernel_choose(kernel);
-    assert_true(harness_run_kernel(attention_flash_cpu, &c));
-    matmul_kernel_choose(NULL);
+    run(m, m->op->forward, &(op_call){ .in = in, .out = out, .in_count = 8, .out_count = 2 }, kernel);
 }
 
+/* Flash attention reads y as well. */
 static void backward(const made *m, const matmul_kernel *kernel) {
-    op_arg in[11] = { m->operand[Q], m->operand[K],   m->operand[V],
-                      m->operand[Y], m->operand[LSE], m->operand[DY] };
+    op_arg in[11] = { m->operand[Q], m->operand[K], m->operand[V] };
     op_arg out[] = { m->operand[DQ], m->operand[DK], m->operand[DV] };
-    op_call c = {
-        .in = in, .out = out, .in_count = 11, .out_count = m->f->keys ? 3 : 1, .attributes = &m->f->attributes
-    };
-    add_sides(m, in + 6);
-    matmul_kernel_choose(kernel);
-    assert_true(harness_run_kernel(attention_flash_backward_cpu, &c));
-    matmul_kernel_choose(NULL);
+    int at = 3;
+    if (!m->op->probs) in[at++] = m->operand[Y];
+    in[at++] = m->operand[KEPT], in[at++] = m->operand[DY];
+    add_sides(m, in + at);
+    op_call c = { .in = in, .out = out, .in_count = (uint16_t)(at + 5), .out_count = m->f->keys ? 3 : 1 };
+    run(m, m->op->backward, &c, kernel);
 }
 
-static made ran(const form *f, int64_t first, int64_t batch, const matmul_kernel *kernel) {
-    made m = made_new(f, first, batch);
+static made ran(const attention *op, const form *f, int64_t first, int64_t batch,
+                const matmul_kernel *kernel) {
+    made m = made_new(op, f, first, batch);
     forward(&m, kernel);
     backward(&m, kernel);
     return m;
@@ -196,13 +214,14 @@ static const matmul_kernel *fastest(void) {
 }
 
 static void tiles_are_their_twins(void **state) {
-    (void)state;
+    const attention *op = *state;
+    (void)op;
 #if defined(__x86_64__)
     if (!instructions_present(INSTRUCTIONS_AMX))
         tile_trap_set(); /* cmocka has set its own before each test */
     for (int i = 0; i < FORMS; i++) {
-        made is = ran(&forms[i], 0, forms[i].batch, &matmul_kernel_amx);
-        made should = ran(&forms[i], 0, forms[i].batch, &matmul_kernel_amx_twin);
+        made is = ran(op, &forms[i], 0, forms[i].batch, &matmul_kernel_amx);
+        made should = ran(op, &forms[i], 0, forms[i].batch, &matmul_kernel_amx_twin);
         for (int o = Y; o < OPERANDS; o++) assert_same(&forms[i], &is.operand[o], &should.operand[o], o);
         made_free(&is);
         made_free(&should);
@@ -227,10 +246,10 @@ static void assert_close(const form *f, const op_arg *is, const op_arg *should, 
 }
 
 static void results_are_those_of_widened_ones(void **state) {
-    (void)state;
+    const attention *op = *state;
     for (int i = 0; i < FORMS; i++) {
-        made is = ran(&forms[i], 0, forms[i].batch, fastest());
-        made should = ran(&forms[i], 0, forms[i].batch, widened);
+        made is = ran(op, &forms[i], 0, forms[i].batch, fastest());
+        made should = ran(op, &forms[i], 0, forms[i].batch, widened);
         for (int o = Y; o < OPERANDS; o++) assert_close(&forms[i], &is.operand[o], &should.operand[o], o);
         made_free(&is);
         made_free(&should);
@@ -238,13 +257,13 @@ static void results_are_those_of_widened_ones(void **state) {
 }
 
 static void threads_change_no_bit(void **state) {
-    (void)state;
+    const attention *op = *state;
     for (int i = 0; i < FORMS; i++) {
         threads_set(1);
-        made one = ran(&forms[i], 0, forms[i].batch, fastest());
+        made one = ran(op, &forms[i], 0, forms[i].batch, fastest());
         for (int threads = 2; threads <= 8; threads += 3) {
             threads_set(threads);
-            made many = ran(&forms[i], 0, forms[i].batch, fastest());
+            made many = ran(op, &forms[i], 0, forms[i].batch, fastest());
             for (int o = Y; o < OPERANDS; o++) assert_same(&forms[i], &many.operand[o], &one.operand[o], o);
             made_free(&many);
         }
@@ -254,12 +273,12 @@ static void threads_change_no_bit(void **state) {
 }
 
 static void a_sample_is_the_same_alone(void **state) {
-    (void)state;
+    const attention *op = *state;
     threads_set(2);
     for (int i = 0; i < FORMS; i++) {
-        made all = ran(&forms[i], 0, 3, fastest());
+        made all = ran(op, &forms[i], 0, 3, fastest());
         for (int64_t b = 0; b < 3; b++) {
-            made one = ran(&forms[i], b, 1, fastest());
+            made one = ran(op, &forms[i], b, 1, fastest());
             for (int o = Y; o < OPERANDS; o++) {
                 if (!all.operand[o].data) continue;
                 op_arg should = sample_of(&all.operand[o], b);
@@ -275,14 +294,14 @@ static void a_sample_is_the_same_alone(void **state) {
 
 /* Keys behind the last one that a query sees are not there yet: NaN. */
 static void a_query_is_the_same_alone(void **state) {
-    (void)state;
+    const attention *op = *state;
     enum { LENGTH = 140, WIDTH = 40, KEYS = 20, SIZE = 10 };
     static const form whole = {
         "whole", { .heads = 4, .kv_heads = 2, .causal = 1 }, 1, LENGTH, LENGTH, SIZE, false, false, false, 0
     };
     form alone = whole;
     alone.name = "alone", alone.queries = 1, alone.shifted = true;
-    made all = made_new(&whole, 0, 1), one = made_new(&alone, 0, 1);
+    made all = made_new(op, &whole, 0, 1), one = made_new(op, &alone, 0, 1);
     forward(&all, fastest());
     for (int o = K; o <= V; o++) memset(one.operand[o].data, 0xff, LENGTH * KEYS * sizeof(uint16_t));
     for (int32_t t = 0; t < LENGTH; t++) {
@@ -311,8 +330,9 @@ static uint64_t scratch_of(const op_kernel *k, int64_t length, int64_t size, dty
 }
 
 static void plans_do_not_see_the_way(void **state) {
-    (void)state;
-    const op_kernel *kernels[] = { attention_flash_cpu, attention_flash_backward_cpu };
+    const attention *op = *state;
+    const op_kernel *kernels[] = { op->forward, op->backward };
+    int64_t least = op->probs ? 64 : 32;
     for (int i = 0; i < 2; i++)
         for (int64_t length = 1; length <= 1000; length = length * 3 + 1)
             for (int64_t size = 8; size <= 264; size *= 2) {
@@ -322,16 +342,20 @@ static void plans_do_not_see_the_way(void **state) {
                 assert_true(bytes == scratch_of(kernels[i], length, size, DTYPE_BF16, 2));
                 /* widened heads need as much as forms of tiles, but for the shortest */
                 uint64_t wide = scratch_of(kernels[i], length, size, DTYPE_F16, 2);
-                assert_true(bytes >= wide && (length < 64 || size < 32 || bytes == wide));
+                assert_true(bytes >= wide && (length < 64 || size < least || bytes == wide));
             }
     matmul_kernel_choose(NULL);
 }
 
+#define TEST(name, op)                                                                                       \
+    { #name ", " #op, name, NULL, NULL, (void *)&op }
+#define OF_BOTH(name) TEST(name, flash), TEST(name, plain)
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tiles_are_their_twins),     cmocka_unit_test(results_are_those_of_widened_ones),
-        cmocka_unit_test(threads_change_no_bit),     cmocka_unit_test(a_sample_is_the_same_alone),
-        cmocka_unit_test(a_query_is_the_same_alone), cmocka_unit_test(plans_do_not_see_the_way),
+        OF_BOTH(tiles_are_their_twins),     OF_BOTH(results_are_those_of_widened_ones),
+        OF_BOTH(threads_change_no_bit),     OF_BOTH(a_sample_is_the_same_alone),
+        OF_BOTH(a_query_is_the_same_alone), OF_BOTH(plans_do_not_see_the_way),
     };
     return cmocka_run_group_tests_name("attention in pairs", tests, NULL, NULL);
 }

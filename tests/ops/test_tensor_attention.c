@@ -249,7 +249,7 @@ static float keeps(const seen *s, const query *at, int64_t key) {
 static void soften(float x[ATTENTION_TILE], float *top, float part[4], float *shrink) {
     float now = *top;
     for (int i = 0; i < ATTENTION_TILE; i++) now = fmaxf(now, x[i]);
-    float reached = attention_flash_reached(now);
+    float reached = attention_reached(now);
     *shrink = power_of_2(*top - reached), *top = now;
     for (int t = 0; t < 4; t++) part[t] *= *shrink;
     for (int i = 0; i < ATTENTION_TILE; i++) {
@@ -281,7 +281,7 @@ static void check_query(const seen *s, const query *at) {
     float y[WIDEST];
     line_of(s, &s->y, row, at->h, y);
     for (int64_t d = 0; d < v->n.size; d++)
-        if (y[d] != rounded(s->w->f.type, mixed[d] * attention_flash_share(sum)))
+        if (y[d] != rounded(s->w->f.type, mixed[d] * attention_share(sum)))
             fail_msg("y of sample %d, head %d, query %d, number %d", (int)at->b, (int)at->h, (int)at->t,
                      (int)d);
 }

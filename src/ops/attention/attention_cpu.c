@@ -1,8 +1,8 @@
 #include <string.h>
 
 #include "ops/attention/attention_dropout.h"
-#include "ops/attention/attention_forward.h"
-#include "ops/attention/attention_gradient.h"
+#include "ops/attention/attention_either.h"
+#include "ops/attention/attention_pairs_kept.h"
 #include "ops/attention/attention_product.h"
 #include "ops/attention/attention_reference.h"
 #include "ops/reference.h"
@@ -145,23 +145,23 @@ static uint64_t floats_of_block(const attention_view *v) {
 static const attention_forward_way way = { floats_of_block, run_block };
 
 static uint64_t tiled_scratch(const op_call *c, int threads) {
-    return attention_forward_scratch(c, &way, threads);
+    return attention_either_scratch(c, &way, &attention_pairs_kept, threads);
 }
 
-static void attention_tiled(const op_call *c) { attention_forward_run(c, &way); }
+static void attention_tiled(const op_call *c) { attention_either_run(c, &way, &attention_pairs_kept); }
 
 static uint64_t backward_tiled_scratch(const op_call *c, int threads) {
     attention_view v = attention_view_of(c, 5);
-    return attention_gradient_scratch(&v, true, threads);
+    return attention_either_gradient_scratch(&v, true, threads);
 }
 
 static void attention_backward_tiled(const op_call *c) {
     attention_view v = attention_view_of(c, 5);
-    attention_gradient_run(&(attention_gradient){ .view = v,
-                                                  .out = attention_view_outputs(&v, c),
-                                                  .dy = attention_view_rows(&v, op_in(c, 4)),
-                                                  .probs = op_in(c, 3)->data,
-                                                  .scratch = c->scratch });
+    attention_either_gradient_run(&(attention_gradient){ .view = v,
+                                                         .out = attention_view_outputs(&v, c),
+                                                         .dy = attention_view_rows(&v, op_in(c, 4)),
+                                                         .probs = op_in(c, 3)->data,
+                                                         .scratch = c->scratch });
 }
 
 static bool accepts(const op_call *c) { return dtype_wide(op_in(c, 0)->dtype) == DTYPE_F32; }

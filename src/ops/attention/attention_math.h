@@ -3,6 +3,8 @@
  * there they lie. */
 #pragma once
 
+#include <math.h>
+
 #include "base/philox.h"
 #include "ops/attention/attention.h"
 
@@ -69,6 +71,15 @@ VECTOR_INLINE bool attention_sight_next(const attention_sight *s, attention_tile
     tile->keys = last - first < ATTENTION_TILE ? (int)(last - first) : ATTENTION_TILE;
     return true;
 }
+
+/* ---- softmax ---- */
+
+/* A query that has seen nothing yet has a maximum of minus infinity; 0 stands in for it, and its sum stays 0.
+ */
+VECTOR_INLINE float attention_reached(float top) { return top == -INFINITY ? 0.0f : top; }
+
+/* What exponentials, or the values' sum, are multiplied by at the end. */
+VECTOR_INLINE float attention_share(float sum) { return sum > 0 ? 1.0f / sum : 0; }
 
 /* ---- dropout ---- */
 

@@ -1,7 +1,7 @@
-/* Attention's products of bf16 by bf16, multiplied as it is on tiles: what the forward and the gradient of
- * attention_flash share. There is one way for whatever multiplies bf16 in this process: where the product of
- * matrices does so on tiles (matmul_kernel_chosen_pairs), attention does so too; elsewhere its operands are
- * widened.
+/* Attention's products of bf16 by bf16, multiplied as it is on tiles: what attention and attention_flash
+ * share, and their gradients. There is one way for whatever multiplies bf16 in this process: where the
+ * product of matrices does so on tiles (matmul_kernel_chosen_pairs), attention does so too; elsewhere its
+ * operands are widened.
  *
  * Forms of an operand. A tile instruction multiplies rows, which lie along the sum, by pairs: two neighbours
  * along the sum are a word, and the words of a pair lie side by side. Of 64 rows of a head there are four:

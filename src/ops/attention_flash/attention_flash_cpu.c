@@ -1,8 +1,7 @@
 #include <string.h>
 
 #include "ops/attention/attention_dropout.h"
-#include "ops/attention/attention_forward.h"
-#include "ops/attention/attention_gradient.h"
+#include "ops/attention/attention_either.h"
 #include "ops/attention/attention_product.h"
 #include "ops/attention/attention_reference.h"
 #include "ops/attention_flash/attention_flash.h"
@@ -84,14 +83,14 @@ VECTOR_CLONES static void raise_top(int queries, const float *scores, float *top
 VECTOR_CLONES static void shrink_sum(int queries, const float *before, const float *top, float *sum,
                                      float *shrink) {
     for (int t = 0; t < queries; t++) {
-        shrink[t] = vector_exp(before[t] - attention_flash_reached(top[t]));
+        shrink[t] = vector_exp(before[t] - attention_reached(top[t]));
         sum[t] *= shrink[t];
     }
 }
 
 VECTOR_CLONES static void add_exponentials(int queries, const float *top, float *scores, float *sum) {
     for (int t = 0; t < queries; t++) {
-        scores[t] = vector_exp(scores[t] - attention_flash_reached(top[t]));
+        scores[t] = vector_exp(scores[t] - attention_reached(top[t]));
         sum[t] += scores[t];
     }
 }
@@ -140,7 +139,7 @@ static void finish(const attention_forward *f, const attention_tile *tile, const
     float *lse = f->kept + (tile->b * v->n.heads + tile->h) * v->n.queries + tile->t;
     for (int t = 0; t < tile->queries; t++) {
         lse[t] = attention_flash_lse(w->top[t], w->sum[t]);
-        multiply_by(w->mixed + t * v->n.size, v->n.size, attention_flash_share(w->sum[t]));
+        multiply_by(w->mixed + t * v->n.size, v->n.size, attention_share(w->sum[t]));
         memcpy(y + t * f->y.stride, w->mixed + t * v->n.size, (size_t)v->n.size * sizeof *y);
     }
 }
@@ -164,47 +163,25 @@ static uint64_t floats_of_block(const attention_view *v) {
 
 static const attention_forward_way way = { floats_of_block, run_block };
 
-/* ---- numbers of 16 bits ---- */
-
-/* A plan does not depend on the instructions: bf16 has room for either way. */
-static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
-static bool may_pair(const attention_view *v) { return v->q.arg->dtype == DTYPE_BF16; }
-
 static uint64_t tiled_scratch(const op_call *c, int threads) {
-    attention_view v = attention_view_of(c, 3);
-    uint64_t bytes = attention_forward_scratch(c, &way, threads);
-    return may_pair(&v) ? larger(bytes, attention_flash_pairs_scratch(&v, threads)) : bytes;
+    return attention_either_scratch(c, &way, &attention_flash_pairs, threads);
 }
 
-static void attention_flash_tiled(const op_call *c) {
-    attention_forward f = { .view = attention_view_of(c, 3), .kept = c->out[1].data };
-    const attention_pairs_kernel *pairs = attention_pairs_chosen(&f.view);
-    f.y = attention_view_rows(&f.view, &c->out[0]);
-    if (pairs)
-        attention_flash_pairs(&f, pairs, c->scratch);
-    else
-        attention_forward_run(c, &way);
-}
+static void attention_flash_tiled(const op_call *c) { attention_either_run(c, &way, &attention_flash_pairs); }
 
 static uint64_t backward_tiled_scratch(const op_call *c, int threads) {
     attention_view v = attention_view_of(c, 6);
-    uint64_t bytes = attention_gradient_scratch(&v, false, threads);
-    return may_pair(&v) ? larger(bytes, attention_flash_pairs_gradient_scratch(&v, threads)) : bytes;
+    return attention_either_gradient_scratch(&v, false, threads);
 }
 
 static void attention_flash_backward_tiled(const op_call *c) {
     attention_view v = attention_view_of(c, 6);
-    attention_gradient a = { .view = v,
-                             .out = attention_view_outputs(&v, c),
-                             .dy = attention_view_rows(&v, op_in(c, 5)),
-                             .y = attention_view_rows(&v, op_in(c, 3)),
-                             .lse = op_in(c, 4)->data,
-                             .scratch = c->scratch };
-    const attention_pairs_kernel *pairs = attention_pairs_chosen(&v);
-    if (pairs && !a.out.bias)
-        attention_flash_pairs_gradient(&a, pairs);
-    else
-        attention_gradient_run(&a);
+    attention_either_gradient_run(&(attention_gradient){ .view = v,
+                                                         .out = attention_view_outputs(&v, c),
+                                                         .dy = attention_view_rows(&v, op_in(c, 5)),
+                                                         .y = attention_view_rows(&v, op_in(c, 3)),
+                                                         .lse = op_in(c, 4)->data,
+                                                         .scratch = c->scratch });
 }
 
 static bool accepts(const op_call *c) { return dtype_wide(op_in(c, 0)->dtype) == DTYPE_F32; }

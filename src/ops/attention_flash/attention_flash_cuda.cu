@@ -86,7 +86,7 @@ GPU_INLINE void attention_flash_soften(float (&x)[attention_shape<HALVES>::LINES
 #pragma unroll
         for (int j = 1; j < SCORES; j++) high[i] = fmaxf(high[i], x[i][j]);
     }
-    float now = fmaxf(soft.top, attention_flash_largest(high)), reached = attention_flash_reached(now);
+    float now = fmaxf(soft.top, attention_flash_largest(high)), reached = attention_reached(now);
     soft.shrink = vector_exp(soft.top - reached);
     soft.top = now, soft.sum *= soft.shrink;
     float tops[LINES], shrinks[LINES];
@@ -175,7 +175,7 @@ __global__ void __launch_bounds__(attention_shape<HALVES>::THREADS, attention_sh
     if (t < at.queries && part == 0 && attention_across() < LINES)
         lse[attention_row_of(a, at) + t] = attention_flash_lse(block.soft.top, block.soft.sum);
     float shares[LINES];
-    attention_flash_spread(attention_flash_share(block.soft.sum), shares);
+    attention_flash_spread(attention_share(block.soft.sum), shares);
     attention_store<TYPE, HALVES>(block.mixed, attention_part(attention_at_queries(a, at, y), part), shares);
 }
 

@@ -30,7 +30,7 @@ GPU_INLINE void attention_tensor_soften(attention_tensor_pairs<S> &x, attention_
             for (int j = 0; j < S::STEP / 8; j++) now = fmaxf(now, fmaxf(x[i][j][2 * h], x[i][j][2 * h + 1]));
             now = fmaxf(now, __shfl_xor_sync(0xffffffffu, now, 1));
             now = fmaxf(now, __shfl_xor_sync(0xffffffffu, now, 2));
-            float reached = attention_flash_reached(now);
+            float reached = attention_reached(now);
             soft.shrink[i][h] = gpu_exp2(soft.top[i][h] - reached);
             soft.top[i][h] = now, soft.sum[i][h] *= soft.shrink[i][h];
 #pragma unroll
@@ -147,7 +147,7 @@ __global__ void __launch_bounds__(S::THREADS, S::BLOCKS)
             if (t < at.queries && cuda_lane() % 4 == 0)
                 f.lse[attention_row_of(f.of, at) + t] =
                     attention_flash_lse(block.soft.top[i][h] * ATTENTION_LN_2, sum);
-            block.soft.shrink[i][h] = attention_flash_share(sum);
+            block.soft.shrink[i][h] = attention_share(sum);
         }
     attention_tensor_store<T, S>(block.mixed, block.values, attention_at_queries(f.of, at, f.y), f.eights,
                                  [&](int i, int k) { return block.soft.shrink[i][k / 2]; });

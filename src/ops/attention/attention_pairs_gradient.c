@@ -1,9 +1,10 @@
+#include "ops/attention/attention_pairs_gradient.h"
+
 #include <string.h>
 
 #include "base/half.h"
 #include "base/threads.h"
 #include "ops/attention/attention_dropout.h"
-#include "ops/attention_flash/attention_flash_pairs.h"
 #include "ops/vector_math.h"
 
 enum { TILE = ATTENTION_TILE };
@@ -17,7 +18,9 @@ typedef struct {
     uint32_t *queries, *dy;  /* across, */
     uint32_t *query_pairs, *dy_pairs;
     float *dq;                   /* (wide,64) */
-    float *scores, *slopes;      /* (64,64) from the products */
+    float *scores;               /* (64,64) from the product; with probs only where there is a cap */
+    float *slopes;               /* (64,64) of probabilities; with probs (S filled,64), after dropout */
+    float *probs;                /* (S filled,64), with probs */
     uint16_t *weights, *changes; /* rows (64,64): probabilities after dropout, gradient of scores */
     uint32_t *change_pairs;      /* the same gradient in pairs of keys (32,64) */
     float *lse;                  /* (64) */
@@ -29,7 +32,7 @@ typedef struct {
 
 static int64_t key_tiles(const attention_view *v) { return (v->n.keys + TILE - 1) / TILE; }
 
-static uint64_t carve(const attention_view *v, float *base, buffers *w) {
+static uint64_t carve(const attention_view *v, bool probs, float *base, buffers *w) {
     uint64_t used = 0;
     int64_t deep = attention_pairs_deep(v), wide = attention_pairs_wide(v), keys = key_tiles(v) * TILE;
     int64_t drops = v->dropout > 0, caps = v->cap > 0;
@@ -44,8 +47,9 @@ static uint64_t carve(const attention_view *v, float *base, buffers *w) {
     w->query_pairs = attention_pairs_take_words(base, &used, TILE / 2 * wide);
     w->dy_pairs = attention_pairs_take_words(base, &used, TILE / 2 * wide);
     w->dq = attention_tile_take(base, &used, TILE * wide);
-    w->scores = attention_tile_take(base, &used, TILE * TILE);
-    w->slopes = attention_tile_take(base, &used, TILE * TILE);
+    w->scores = attention_tile_take(base, &used, probs && !caps ? 0 : TILE * TILE);
+    w->slopes = attention_tile_take(base, &used, (probs ? keys : TILE) * TILE);
+    w->probs = attention_tile_take(base, &used, probs ? keys * TILE : 0);
     w->weights = attention_pairs_take(base, &used, TILE * TILE);
     w->changes = attention_pairs_take(base, &used, TILE * TILE);
     w->change_pairs = attention_pairs_take_words(base, &used, TILE / 2 * TILE);
@@ -57,13 +61,13 @@ static uint64_t carve(const attention_view *v, float *base, buffers *w) {
     return used;
 }
 
-static uint64_t each_thread(const attention_view *v) {
+static uint64_t each_thread(const attention_view *v, bool probs) {
     buffers w;
-    return carve(v, NULL, &w);
+    return carve(v, probs, NULL, &w);
 }
 
-uint64_t attention_flash_pairs_gradient_scratch(const attention_view *v, int threads) {
-    return each_thread(v) * (uint64_t)threads * sizeof(float);
+uint64_t attention_pairs_gradient_scratch(const attention_view *v, bool probs, int threads) {
+    return each_thread(v, probs) * (uint64_t)threads * sizeof(float);
 }
 
 typedef struct {
@@ -77,24 +81,27 @@ typedef struct {
 typedef struct {
     int keys;
     float scale, factor; /* of gradients of scores, and of scores that are not scaled yet */
+    const float *from;   /* (64,64) scores, or with probs probabilities */
+    const float *slopes; /* (64,64) of probabilities; with probs dropout is on them */
     const float *lse, *common;
 } rates;
 
 /* Two keys at a time. */
-VECTOR_INLINE void change_rows(const rates *r, const int lanes, const bool drops, const bool caps,
-                               const buffers *w) {
+VECTOR_INLINE void change_rows(const rates *r, const int lanes, const bool probs, const bool drops,
+                               const bool caps, const buffers *w) {
     const float scale = r->scale, factor = r->factor;
     const float *restrict lse = r->lse, *restrict common = r->common;
     for (int s = 0; s < r->keys; s += 2) {
         const int at = s * TILE;
-        const float *restrict x = w->scores + at, *restrict g = w->slopes + at;
+        const float *restrict x = r->from + at, *restrict g = r->slopes + at;
         const float *restrict keep = w->keep + at, *restrict bend = w->bends + at;
         uint16_t *restrict weights = w->weights + at, *restrict changes = w->changes + at;
         uint32_t *restrict pairs = w->change_pairs + at / 2;
         for (int t = 0, u = TILE; t < lanes; t++, u++) {
-            float p = vector_exp(vector_fused(x[t], factor, -lse[t]));
-            float q = vector_exp(vector_fused(x[u], factor, -lse[t]));
-            float slope_p = drops ? g[t] * keep[t] : g[t], slope_q = drops ? g[u] * keep[u] : g[u];
+            float p = probs ? x[t] : vector_exp(vector_fused(x[t], factor, -lse[t]));
+            float q = probs ? x[u] : vector_exp(vector_fused(x[u], factor, -lse[t]));
+            float slope_p = drops && !probs ? g[t] * keep[t] : g[t];
+            float slope_q = drops && !probs ? g[u] * keep[u] : g[u];
             float change_p = p * (slope_p - common[t]) * scale, change_q = q * (slope_q - common[t]) * scale;
             if (caps) change_p *= bend[t], change_q *= bend[u];
             if (drops) p *= keep[t], q *= keep[u];
@@ -107,69 +114,89 @@ VECTOR_INLINE void change_rows(const rates *r, const int lanes, const bool drops
     }
 }
 
-VECTOR_CLONES static void change_half(const rates *r, const buffers *w) {
-    change_rows(r, TILE / 2, false, false, w);
-}
-
-VECTOR_CLONES static void change_all(const rates *r, const buffers *w) {
-    change_rows(r, TILE, false, false, w);
-}
-
-VECTOR_CLONES static void change_and_drop(const rates *r, const buffers *w) {
-    change_rows(r, TILE, true, false, w);
-}
-
-VECTOR_CLONES static void change_and_bend(const rates *r, const buffers *w) {
-    change_rows(r, TILE, false, true, w);
-}
-
-VECTOR_CLONES static void change_drop_and_bend(const rates *r, const buffers *w) {
-    change_rows(r, TILE, true, true, w);
-}
-
-static void load_products(const walk *k, const attention_tile *tile, const buffers *w) {
-    int64_t deep = attention_pairs_deep(&k->gradient->view);
-    attention_pairs_product p = { .m = attention_pairs_key_rows(tile),
-                                  .n = attention_pairs_lanes(tile),
-                                  .k = deep,
-                                  .a = w->keys + tile->s * deep,
-                                  .a_row = deep,
-                                  .b = w->queries,
-                                  .b_row = TILE,
-                                  .c = w->scores,
-                                  .c_row = TILE };
-    k->kernel->multiply(&p);
-    p.a = w->values + tile->s * deep, p.b = w->dy, p.c = w->slopes;
-    k->kernel->multiply(&p);
-}
-
-static void load_changes(const walk *k, const attention_tile *tile, const buffers *w) {
-    const attention_view *v = &k->gradient->view;
-    bool plain = !(v->cap > 0) && attention_pairs_all_seen(v, tile), drops = v->dropout > 0,
-         caps = v->cap > 0;
-    rates r = { tile->keys, (float)v->scale, plain ? (float)v->scale : 1, w->lse, w->common };
-    if (!plain) attention_pairs_scores(v, tile, attention_pairs_lanes(tile), w->scores);
-    if (caps) {
-        memcpy(w->bends, w->scores, (size_t)tile->keys * TILE * sizeof *w->bends);
-        attention_tile_cap_slopes(v, tile, w->bends);
-        attention_pairs_even(tile, w->bends, 0);
+#define CHANGE(name, lanes, probs, drops, caps)                                                              \
+    VECTOR_CLONES static void name(const rates *r, const buffers *w) {                                       \
+        change_rows(r, lanes, probs, drops, caps, w);                                                        \
     }
-    attention_pairs_even(tile, w->scores, -INFINITY);
-    attention_pairs_even(tile, w->slopes, 0);
-    if (drops) {
-        attention_dropout(v, tile, w->words, w->keep);
-        attention_pairs_even(tile, w->keep, 0);
-    }
-    if (drops)
-        (caps ? change_drop_and_bend : change_and_drop)(&r, w);
+CHANGE(change_half, TILE / 2, false, false, false)
+CHANGE(change_all, TILE, false, false, false)
+CHANGE(change_and_drop, TILE, false, true, false)
+CHANGE(change_and_bend, TILE, false, false, true)
+CHANGE(change_drop_and_bend, TILE, false, true, true)
+CHANGE(kept_half, TILE / 2, true, false, false)
+CHANGE(kept_all, TILE, true, false, false)
+CHANGE(kept_and_drop, TILE, true, true, false)
+CHANGE(kept_and_bend, TILE, true, false, true)
+CHANGE(kept_drop_and_bend, TILE, true, true, true)
+
+static void change(const attention_view *v, const attention_tile *tile, bool probs, const rates *r,
+                   const buffers *w) {
+    bool drops = v->dropout > 0, caps = v->cap > 0;
+    if (drops && caps)
+        (probs ? kept_drop_and_bend : change_drop_and_bend)(r, w);
+    else if (drops)
+        (probs ? kept_and_drop : change_and_drop)(r, w);
     else if (caps)
-        change_and_bend(&r, w);
+        (probs ? kept_and_bend : change_and_bend)(r, w);
+    else if (attention_pairs_lanes(tile) == TILE)
+        (probs ? kept_all : change_all)(r, w);
     else
-        (attention_pairs_lanes(tile) == TILE ? change_all : change_half)(&r, w);
+        (probs ? kept_half : change_half)(r, w);
     size_t used = (size_t)(tile->keys + 1) / 2 * 2, filled = (size_t)attention_pairs_key_depth(tile);
     memset(w->weights + used * TILE, 0, (filled - used) * TILE * sizeof *w->weights);
     memset(w->changes + used * TILE, 0, (filled - used) * TILE * sizeof *w->changes);
     memset(w->change_pairs + used / 2 * TILE, 0, (filled - used) / 2 * TILE * sizeof *w->change_pairs);
+}
+
+/* Rows of the head's keys or values by what comes of the queries. */
+static void multiply_keys(const walk *k, const attention_tile *tile, const uint16_t *rows,
+                          const uint32_t *across, float *to) {
+    int64_t deep = attention_pairs_deep(&k->gradient->view);
+    k->kernel->multiply(&(attention_pairs_product){ .m = attention_pairs_key_rows(tile),
+                                                    .n = attention_pairs_lanes(tile),
+                                                    .k = deep,
+                                                    .a = rows + tile->s * deep,
+                                                    .a_row = deep,
+                                                    .b = across,
+                                                    .b_row = TILE,
+                                                    .c = to,
+                                                    .c_row = TILE });
+}
+
+static void load_products(const walk *k, const attention_tile *tile, const buffers *w) {
+    multiply_keys(k, tile, w->keys, w->queries, w->scores);
+    multiply_keys(k, tile, w->values, w->dy, w->slopes);
+}
+
+static void load_keep(const attention_view *v, const attention_tile *tile, const buffers *w) {
+    if (!(v->dropout > 0)) return;
+    attention_dropout(v, tile, w->words, w->keep);
+    attention_pairs_even(tile, w->keep, 0);
+}
+
+/* What the cap takes of gradients of scores, from these. */
+static void load_bends(const attention_view *v, const attention_tile *tile, const buffers *w) {
+    memcpy(w->bends, w->scores, (size_t)tile->keys * TILE * sizeof *w->bends);
+    attention_tile_cap_slopes(v, tile, w->bends);
+    attention_pairs_even(tile, w->bends, 0);
+}
+
+static void load_changes(const walk *k, const attention_tile *tile, const buffers *w) {
+    const attention_view *v = &k->gradient->view;
+    bool plain = !(v->cap > 0) && attention_pairs_all_seen(v, tile);
+    rates r = { .keys = tile->keys,
+                .scale = (float)v->scale,
+                .factor = plain ? (float)v->scale : 1,
+                .from = w->scores,
+                .slopes = w->slopes,
+                .lse = w->lse,
+                .common = w->common };
+    if (!plain) attention_pairs_scores(v, tile, attention_pairs_lanes(tile), w->scores);
+    if (v->cap > 0) load_bends(v, tile, w);
+    attention_pairs_even(tile, w->scores, -INFINITY);
+    attention_pairs_even(tile, w->slopes, 0);
+    load_keep(v, tile, w);
+    change(v, tile, false, &r, w);
 }
 
 static void add_changes(const walk *k, const attention_tile *tile, const buffers *w) {
@@ -214,6 +241,79 @@ static void add_tiles(const walk *k, attention_tile tile, const buffers *w) {
     }
 }
 
+/* ---- tiles of kept probabilities ---- */
+
+/* The tile's first query in a (B,H,T) array. */
+static int64_t row_of(const attention_gradient *a, const attention_tile *tile) {
+    return (tile->b * a->view.n.heads + tile->h) * a->view.n.queries + tile->t;
+}
+
+static void load_probs(const attention_gradient *a, const attention_tile *tile, float *probs) {
+    const attention_view *v = &a->view;
+    if (tile->queries < TILE) memset(probs, 0, (size_t)tile->keys * TILE * sizeof *probs);
+    attention_tile_transpose(
+        &(attention_transposition){ .in = a->probs + row_of(a, tile) * v->n.keys + tile->s,
+                                    .in_stride = v->n.keys,
+                                    .out = probs,
+                                    .out_stride = TILE,
+                                    .rows = tile->queries,
+                                    .columns = tile->keys });
+    if (!attention_pairs_all_seen(v, tile)) attention_tile_hide(v, tile, probs, 0);
+    attention_pairs_even(tile, probs, 0);
+}
+
+VECTOR_CLONES static void add_common(int keys, const float *restrict probs, const float *restrict slopes,
+                                     float *restrict common) {
+    for (int s = 0; s < keys; s++)
+        for (int t = 0; t < TILE; t++) common[t] += probs[s * TILE + t] * slopes[s * TILE + t];
+}
+
+/* Lanes that no product fills. */
+static void clear_lanes(const attention_tile *tile, float *x) {
+    int lanes = attention_pairs_lanes(tile);
+    for (int s = 0; s < tile->keys && lanes < TILE; s++)
+        memset(x + s * TILE + lanes, 0, (size_t)(TILE - lanes) * sizeof *x);
+}
+
+static void gather(const walk *k, const attention_tile *tile, const buffers *w) {
+    const attention_view *v = &k->gradient->view;
+    float *probs = w->probs + tile->s * TILE, *slopes = w->slopes + tile->s * TILE;
+    load_probs(k->gradient, tile, probs);
+    clear_lanes(tile, slopes);
+    load_keep(v, tile, w);
+    if (v->dropout > 0) attention_tile_scale(tile, slopes, w->keep);
+    attention_pairs_even(tile, slopes, 0);
+    add_common(tile->keys, probs, slopes, w->common);
+}
+
+static void load_kept_changes(const walk *k, const attention_tile *tile, const buffers *w) {
+    const attention_view *v = &k->gradient->view;
+    rates r = { .keys = tile->keys,
+                .scale = (float)v->scale,
+                .from = w->probs + tile->s * TILE,
+                .slopes = w->slopes + tile->s * TILE,
+                .lse = w->lse,
+                .common = w->common };
+    if (v->cap > 0) {
+        multiply_keys(k, tile, w->keys, w->queries, w->scores);
+        attention_pairs_scores(v, tile, attention_pairs_lanes(tile), w->scores);
+        load_bends(v, tile, w);
+    }
+    load_keep(v, tile, w);
+    change(v, tile, true, &r, w);
+}
+
+static void add_kept_tiles(const walk *k, attention_tile tile, const buffers *w) {
+    const attention_view *v = &k->gradient->view;
+    for (int64_t from = 0; attention_tile_next(v, &tile, from); from = tile.s + TILE)
+        multiply_keys(k, &tile, w->values, w->dy, w->slopes + tile.s * TILE);
+    for (int64_t from = 0; attention_tile_next(v, &tile, from); from = tile.s + TILE) gather(k, &tile, w);
+    for (int64_t from = 0; attention_tile_next(v, &tile, from); from = tile.s + TILE) {
+        load_kept_changes(k, &tile, w);
+        add_changes(k, &tile, w);
+    }
+}
+
 /* ---- a block of queries ---- */
 
 /* Sixteen partial sums, then a tree: one order on every machine. */
@@ -231,12 +331,27 @@ static attention_pairs_part queries_of(const attention_gradient *a, const attent
     return (attention_pairs_part){ of, tile->b * a->view.n.queries + tile->t, tile->h, tile->queries };
 }
 
-static void load_queries(const attention_gradient *a, const attention_tile *tile, const buffers *w) {
+/* Probabilities come from lse, and the sum of their products with their slopes from y; with probs both come
+ * from them. */
+static void load_sums(const attention_gradient *a, const attention_tile *tile, const uint16_t *dy,
+                      const buffers *w) {
     const attention_view *v = &a->view;
     int64_t deep = attention_pairs_deep(v);
-    uint16_t *rows = (uint16_t *)w->loose, *y = rows + TILE * deep;
+    memset(w->lse, 0, TILE * sizeof *w->lse);
+    memset(w->common, 0, TILE * sizeof *w->common);
+    if (a->probs) return;
+    uint16_t *y = (uint16_t *)w->loose + TILE * deep;
+    attention_pairs_part of_y = queries_of(a, tile, &a->y);
+    attention_pairs_rows(v, &of_y, y);
+    for (int t = 0; t < TILE; t++) w->common[t] = inner(y + t * deep, dy + t * deep, deep);
+    memcpy(w->lse, a->lse + row_of(a, tile), (size_t)tile->queries * sizeof *w->lse);
+}
+
+static void load_queries(const attention_gradient *a, const attention_tile *tile, const buffers *w) {
+    const attention_view *v = &a->view;
+    uint16_t *rows = (uint16_t *)w->loose;
     attention_pairs_part q = queries_of(a, tile, &v->q), dy = queries_of(a, tile, &a->dy),
-                         of_y = queries_of(a, tile, &a->y), dq = queries_of(a, tile, &a->out.q);
+                         dq = queries_of(a, tile, &a->out.q);
     attention_pairs_rows(v, &q, rows);
     attention_pairs_pair(v, rows, w->query_pairs);
     attention_pairs_cross(v, rows, w->queries);
@@ -244,11 +359,7 @@ static void load_queries(const attention_gradient *a, const attention_tile *tile
     attention_pairs_pair(v, rows, w->dy_pairs);
     attention_pairs_cross(v, rows, w->dy);
     attention_pairs_expect(v, &dq);
-    attention_pairs_rows(v, &of_y, y);
-    for (int t = 0; t < TILE; t++) w->common[t] = inner(y + t * deep, rows + t * deep, deep);
-    memset(w->lse, 0, TILE * sizeof *w->lse);
-    memcpy(w->lse, a->lse + (tile->b * v->n.heads + tile->h) * v->n.queries + tile->t,
-           (size_t)tile->queries * sizeof *w->lse);
+    load_sums(a, tile, rows, w);
     if (v->dropout > 0) memset(w->keep, 0, TILE * TILE * sizeof *w->keep);
     memset(w->dq, 0, (size_t)(TILE * attention_pairs_wide(v)) * sizeof *w->dq);
 }
@@ -257,7 +368,7 @@ static void add_block(const walk *k, attention_tile tile, const buffers *w) {
     const attention_gradient *a = k->gradient;
     const attention_view *v = &a->view;
     load_queries(a, &tile, w);
-    add_tiles(k, tile, w);
+    (a->probs ? add_kept_tiles : add_tiles)(k, tile, w);
     attention_tile_transpose(&(attention_transposition){ .in = w->dq,
                                                          .in_stride = TILE,
                                                          .out = w->loose,
@@ -299,7 +410,8 @@ static void run_head(void *context, int64_t index, int thread) {
     attention_pairs_part dk = { &a->out.k, b * v->n.keys, g, v->n.keys }, dv = dk;
     buffers w;
     dv.of = &a->out.v;
-    carve(v, (float *)a->scratch + each_thread(v) * (uint64_t)thread, &w);
+    bool probs = a->probs != NULL;
+    carve(v, probs, (float *)a->scratch + each_thread(v, probs) * (uint64_t)thread, &w);
     load_keys(v, &(attention_tile){ .b = b, .g = g }, &w);
     attention_pairs_expect(v, &dk);
     attention_pairs_expect(v, &dv);
@@ -311,7 +423,7 @@ static void run_head(void *context, int64_t index, int thread) {
     attention_pairs_give(v, &dv, w.dv, wide);
 }
 
-void attention_flash_pairs_gradient(const attention_gradient *a, const attention_pairs_kernel *kernel) {
+void attention_pairs_gradient(const attention_gradient *a, const attention_pairs_kernel *kernel) {
     walk k = { a, kernel };
     threads_for(a->view.n.batch * a->view.n.kv_heads, run_head, &k);
 }
