@@ -1,6 +1,7 @@
 /* Blocks in tiles, by the processor's instructions. */
 #include "base/instructions.h"
 #include "ops/matmul/matmul_kernel.h"
+#include "ops/matmul/matmul_stream.h"
 #include "ops/tile_form.h"
 
 #if defined(__x86_64__)
@@ -29,6 +30,9 @@ const matmul_kernel matmul_kernel_amx = { .name = "amx",
                                           .columns = SIDE,
                                           .available = available,
                                           .block = block,
+                                          .streams = matmul_streams_amx,
+                                          .stream = matmul_stream_amx,
+                                          .pack_few = matmul_pack_pairs_filled_avx512,
                                           .pack_a = matmul_pack_rows_avx512,
                                           .pack_b = matmul_pack_pairs_filled_avx512,
                                           .begin = begin,

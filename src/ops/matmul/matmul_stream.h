@@ -45,7 +45,9 @@ typedef struct {
     int64_t depths;        /* that there are from here on */
 } matmul_unit;
 
-bool matmul_streams_avx512(dtype b), matmul_streams_avx512_bf16(dtype b), matmul_streams_avx2(dtype b);
+bool matmul_streams_avx512(dtype b), matmul_streams_avx512_bf16(dtype b), matmul_streams_avx2(dtype b),
+    matmul_streams_amx(dtype b);
 void matmul_stream_avx512(const matmul_strip *s);
 void matmul_stream_avx512_bf16(const matmul_strip *s);
 void matmul_stream_avx2(const matmul_strip *s);
+void matmul_stream_amx(const matmul_strip *s);
