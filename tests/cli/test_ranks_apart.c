@@ -205,6 +205,7 @@ static void other_models(void **state) {
         "uneven.json --steps 2 --batch 4 --unit 1 --sharding gradients --eval-samples 2 --exact",
         "uneven.json --steps 2 --batch 2 --unit 1 --sharding weights --eval-samples 2 --exact",
         "uneven.json --steps 2 --batch 8 --unit 1 --sharding weights:group=2 --eval-samples 2 --exact",
+        "uneven.json --steps 2 --batch 8 --unit 1 --sharding gradients:group=2 --eval-samples 2 --exact",
         "uneven.json --steps 2 --batch 4 --unit 1 --precision mixed-bf16 --attention off --sharding weights "
         "--instructions widened --eval-samples 2",
         "tiny/config.json --steps 2 --batch 4 --unit 1 --optimizer adafactor --eval-samples 2 --exact",

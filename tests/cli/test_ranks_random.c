@@ -99,7 +99,8 @@ static run draw_run(void) {
              r.exact ? WORD("", " --recompute block") : WORD("", " --recompute block", " --chunk-loss 16"),
              r.exact ? " --exact" : "", r.exact ? "" : WORD(" --precision mixed-bf16", ""));
     r.sharding = WORD("", "", " --sharding copies", " --sharding gradients", " --sharding weights",
-                      " --sharding weights:ahead=0:keep=1", " --sharding weights:group=2");
+                      " --sharding weights:ahead=0:keep=1", " --sharding weights:group=2",
+                      " --sharding gradients:group=2");
     return r;
 }
 

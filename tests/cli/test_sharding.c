@@ -97,11 +97,11 @@ static void groups_have_the_bits_of_one_process(void **state) {
     static const struct {
         int ranks;
         const char *sharding;
-    } parts[] = { { 4, "weights:group=2" },
-                  { 6, "weights:group=2:ahead=0" },
-                  { 6, "weights:ahead=8:group=3:keep=1" },
-                  { 4, "weights:group=1" },
-                  { 4, "weights:group=4" } };
+    } parts[] = {
+        { 4, "weights:group=2" },   { 6, "weights:group=2:ahead=0" }, { 6, "weights:ahead=8:group=3:keep=1" },
+        { 4, "gradients:group=2" }, { 6, "gradients:group=2" },       { 6, "gradients:group=3" },
+        { 4, "weights:group=1" },   { 4, "weights:group=4" },         { 4, "gradients:group=4" }
+    };
     static const char *const batches[] = {
         "--batch 24 --unit 2 --exact --dropout 0.1 --clip 0.5", "--batch 12 --unit 2 --exact --clip 0.5",
         "--batch 8 --unit 2 --micro-batch 1 --attention flash --clip off"
@@ -110,7 +110,7 @@ static void groups_have_the_bits_of_one_process(void **state) {
     if (several_left_out()) return;
     for (int b = 0; b < 3; b++) {
         one_process(batches[b]);
-        for (int i = 0; i < 5; i++)
+        for (int i = 0; i < (int)(sizeof parts / sizeof *parts); i++)
             if (!b || parts[i].ranks == (b == 1 ? 6 : 4))
                 several(parts[i].ranks, batches[b], parts[i].sharding);
     }
@@ -132,6 +132,7 @@ static void groups_stand_beside_techniques(void **state) {
         snprintf(options, sizeof options, "--batch %d --unit 2 %s", i % 2 ? 16 : 8, techniques[i]);
         one_process(options);
         several(4, options, "weights:group=2");
+        several(4, options, "gradients:group=2");
     }
 }
 
@@ -198,13 +199,14 @@ static void any_ranks_go_on(void **state) {
                   { 4, "--sharding weights:group=2" },
                   { 1, "" },
                   { 8, "--sharding weights:group=4:keep=1" },
+                  { 4, "--sharding gradients:group=2" },
                   { 2, "" } };
     char line[LINE];
     (void)state;
     if (several_left_out()) return;
-    snprintf(line, sizeof line, "%s %s --steps 12 --schedule constant --out whole", usual, options);
+    snprintf(line, sizeof line, "%s %s --steps 14 --schedule constant --out whole", usual, options);
     command_expect(0, line);
-    for (int i = 0; i < 6; i++) {
+    for (int i = 0; i < (int)(sizeof parts / sizeof *parts); i++) {
         snprintf(line, sizeof line, "%s %s --steps %d --schedule constant --out went %s %s", usual, options,
                  2 + 2 * i, parts[i].sharding, i ? "--resume" : "");
         if (several_start(parts[i].ranks, line))
@@ -212,7 +214,7 @@ static void any_ranks_go_on(void **state) {
     }
     several_same_losses("whole", "went");
     command_shell("cmp whole/model.safetensors went/model.safetensors");
-    command_shell("cmp whole/checkpoint-12/optimizer.safetensors went/checkpoint-12/optimizer.safetensors");
+    command_shell("cmp whole/checkpoint-14/optimizer.safetensors went/checkpoint-14/optimizer.safetensors");
 }
 
 /* ---- bytes ---- */
@@ -318,6 +320,10 @@ static void what_can_not_be_is_refused(void **state) {
           "is neither" },
         { "plan cut --context 32 --batch 8 --unit 2 --ranks 2 --sharding copies:group=2 --quiet",
           "is neither" },
+        { "plan cut --context 32 --batch 8 --unit 2 --ranks 2 --sharding gradients:keep=1 --quiet",
+          "is neither" },
+        { "plan cut --context 32 --batch 8 --unit 2 --ranks 4 --sharding gradients:group=3 --quiet",
+          "no whole number of groups of 3" },
         { "plan cut --context 32 --batch 8 --unit 2 --ranks 4 --sharding weights:group=3 --quiet",
           "no whole number of groups of 3" },
         { "plan cut --context 32 --batch 8 --unit 2 --ranks 2 --sharding weights:group=4 --quiet",

@@ -6,6 +6,7 @@
  *     shares as well, each rank updates its own, and the new weights are gathered.
  * weights (ZeRO 3, FSDP): weights are shares too, and gathered where forward and backward read them. Groups
  *     of ranks may have a copy each (HSDP): then weights travel within a group, and sums from group to group.
+ *     With `gradients` a group shares its states so, and new weights are gathered within it.
  * chain: for runs without units. Every rank has all, and sums go from rank to rank (chain.c).
  *
  * S. Rajbhandari et al., ZeRO: Memory Optimizations Toward Training Trillion Parameter Models, 2020. Y. Zhao
@@ -40,12 +41,12 @@ static share_setting among(const pass_setting *s, int64_t ranks) {
 
 static status not_read(const char *text) {
     return status_set(STATUS_INVALID,
-                      "--sharding: '%s' is neither auto, copies, gradients, chain nor weights, which may go "
-                      "on with :ahead=0 to %d, :keep=BLOCKS and :group=RANKS",
+                      "--sharding: '%s' is neither auto, copies, chain, gradients nor weights; the last two "
+                      "may go on with :group=RANKS, and weights with :ahead=0 to %d and :keep=BLOCKS as well",
                       text, MOST_AHEAD);
 }
 
-/* ":ahead=2", ":keep=4", ":group=8", in any order. */
+/* ":ahead=2", ":keep=4", ":group=8", in any order. Where weights are whole none are fetched. */
 static bool read_part(const char **at, share_setting *s) {
     const struct {
         const char *name;
@@ -57,7 +58,8 @@ static bool read_part(const char **at, share_setting *s) {
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         size_t length = strlen(parts[i].name);
         char *end;
-        if (strncmp(*at, parts[i].name, length) != 0) continue;
+        bool fetches = parts[i].to != &s->group;
+        if (strncmp(*at, parts[i].name, length) != 0 || (fetches && s->stage != SHARE_WEIGHTS)) continue;
         const char *digits = *at + length;
         if (*digits < '0' || *digits > '9') return false;
         long value = strtol(digits, &end, 10);
@@ -86,7 +88,7 @@ static status parse(const char *text, pass_setting *out) {
     for (int i = SHARE_SUMS; i <= SHARE_CHAIN; i++)
         if (strlen(stages[i]) == length && strncmp(text, stages[i], length) == 0) found = i;
     if (length == strlen("optimizer") && strncmp(text, "optimizer", length) == 0) found = SHARE_STATES;
-    if (found < 0 || (text[length] && found != SHARE_WEIGHTS)) return not_read(text);
+    if (found < 0 || (text[length] && found != SHARE_STATES && found != SHARE_WEIGHTS)) return not_read(text);
     s.stage = (share_stage)found;
     for (const char *at = text + length; *at;)
         if (!read_part(&at, &s)) return not_read(text);
@@ -133,7 +135,8 @@ static uint32_t settings(const graph *g, const pass_context *c, pass_setting *ou
     int64_t some = blocks_of(g) / 2, groups[1 + GROUPS] = { 0 };
     int group_count = 1 + groups_of_hosts(c, groups + 1);
     uint32_t count = 0;
-    offer(&(share_setting){ .stage = SHARE_STATES, .ahead = 1 }, out, room, &count);
+    for (int i = 0; i < group_count && i < 2; i++)
+        offer(&(share_setting){ .stage = SHARE_STATES, .ahead = 1, .group = groups[i] }, out, room, &count);
     for (int i = 0; i < group_count; i++) {
         share_setting s = { SHARE_WEIGHTS, 1, some, groups[i] };
         if (some) offer(&s, out, room, &count); /* else it is as the next one */
@@ -209,7 +212,7 @@ static status run(const graph *in, const pass_setting *s, const pass_context *c,
 const pass pass_sharding = {
     .name = "sharding",
     .help = "what ranks share of a training: sums alone, states, or weights too",
-    .values = "auto, copies, gradients, weights (with :ahead=N, :keep=BLOCKS and :group=RANKS), chain",
+    .values = "auto, copies, gradients (with :group=RANKS), weights (and with :ahead=N, :keep=BLOCKS), chain",
     .paper = "Rajbhandari et al. 2020",
     .class = PASS_EXACT,
     .stage = PASS_STEP,
