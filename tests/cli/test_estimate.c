@@ -543,6 +543,9 @@ static void solving_says_what_is_assumed(void **state) {
     command_result r = command_run("estimate gpt2 --device t4 --solve batch --context 64");
     assert_null(strstr(r.out, "assumed"));
     command_free(&r);
+    r = command_run("estimate gpt2 --solve gpu --context 64 --batch 8"); /* the default, but said */
+    assert_null(strstr(r.out, "assumed"));
+    command_free(&r);
 }
 
 /* "Does not fit" is an answer as well, and where it can't be written that is what counts. */

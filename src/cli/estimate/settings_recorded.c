@@ -33,8 +33,8 @@ static status check_recorded(const estimate_options *x) {
 /* Without --context the length of the first run. Without --batch one is assumed, as for other models. */
 static void note_assumed(estimate_question *e) {
     const setup_options *run = &e->o->run;
-    bool batch = e->o->estimate.solve != SOLVE_BATCH && !run->micro_batch && !run->accumulate &&
-                 run->batch == setup_defaults().batch;
+    bool batch = e->o->estimate.solve != SOLVE_BATCH && e->o->estimate.batch_assumed && !run->micro_batch &&
+                 !run->accumulate;
     if (batch) text_add(&e->notes, "a batch of %lld is assumed; say --batch\n", (long long)run->batch);
 }
 

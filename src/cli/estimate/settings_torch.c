@@ -30,8 +30,7 @@ static void note_assumed(estimate_question *e) {
     const estimate_options *x = &e->o->estimate;
     int64_t most = families_context(&e->config);
     bool solving = x->solve != SOLVE_FITS;
-    bool batch = x->solve != SOLVE_BATCH && !run->micro_batch && !run->accumulate &&
-                 run->batch == setup_defaults().batch;
+    bool batch = x->solve != SOLVE_BATCH && x->batch_assumed && !run->micro_batch && !run->accumulate;
     bool context = x->solve != SOLVE_CONTEXT && !run->context && most;
     if (!context && !(batch && solving)) return;
     if (batch) text_add(&e->notes, "a batch of %lld%s", (long long)run->batch, context ? " and " : "");
