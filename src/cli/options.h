@@ -82,15 +82,18 @@ typedef struct {
         STEP_RECIPE_DIFFUSERS,
         STEP_RECIPE_TIMM
     } recipe;
-    int64_t labels;                 /* of an encoder's classifier; 0: it has the head that fills gaps */
-    vllm_quantization quantization; /* serving: */
+    int64_t labels;                   /* of an encoder's classifier; 0: it has the head that fills gaps */
+    served_quantization quantization; /* serving: */
     vllm_cache cache;
     double utilization;
     int64_t batched, sequences, block, requests;
     gguf_mix mix;
     int cache_keys, cache_values; /* of llama_cpp_cache_types */
     int64_t ubatch, gpu_layers;
-    bool eager, serves;
+    bool eager, serves, no_graphs;
+    double static_fraction, free_fraction;             /* of SGLang, 0: it chooses; of TensorRT-LLM */
+    int64_t chunk, running, graph_batch, page;         /* of SGLang; 0: it chooses */
+    int64_t step_tokens, step_texts, tokens_per_block; /* of TensorRT-LLM */
     megatron_settings megatron;
     bool batch_assumed; /* nobody said --batch */
     emit_name emit;
@@ -229,7 +232,7 @@ typedef struct {
     unsigned commands;
 } option;
 
-enum { OPTIONS_MOST = 208 + PASS_MAX };
+enum { OPTIONS_MOST = 218 + PASS_MAX };
 typedef struct {
     option rows[OPTIONS_MOST];
     uint32_t count;
@@ -237,7 +240,8 @@ typedef struct {
 } option_table;
 
 extern const option options_device[], options_elsewhere[], options_text[], options_ranks[],
-    options_snapshot[], options_megatron[], options_page[]; /* parts of it; end with one without a name */
+    options_snapshot[], options_megatron[], options_engines[],
+    options_page[]; /* parts of it; end with one without a name */
 extern const megatron_settings options_megatron_defaults;
 void options_table(option_table *t);
 options options_defaults(void);

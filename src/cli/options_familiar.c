@@ -35,6 +35,10 @@ static const option_familiar names[] = {
     { "max-length", "context", NULL, true },
     { "block-size", "context", NULL, true },
     { "max-model-len", "context", NULL, true },
+    { "kv-cache-free-gpu-memory-fraction", "free-gpu-memory-fraction", NULL, true },
+    { "cuda-graph-max-bs-decode", "cuda-graph-max-bs", NULL, true },
+    { "context-length", "context", NULL, true },
+    { "max-seq-len", "context", NULL, true },
     { "bf16", "precision", "mixed-bf16", true },
     { "fp16", "precision", "mixed-f16", true },
 
@@ -55,6 +59,7 @@ static const option_familiar names[] = {
     { "deepspeed", "shard zero3", NULL, false },
     { "num-gpus", "gpus", NULL, false },
     { "tensor-parallel-size", "gpus", NULL, false },
+    { "tp-size", "gpus", NULL, false },
     { "tp", "tensor-model-parallel-size", NULL, false },
     { "pp", "pipeline-model-parallel-size", NULL, false },
     { "cp", "context-parallel-size", NULL, false },

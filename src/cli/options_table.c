@@ -704,7 +704,7 @@ void options_table(option_table *t) {
         if (before == GROUP_MEMORY && now > GROUP_MEMORY) add_part(t, options_ranks);
         if (before < GROUP_TECHNIQUES && now > GROUP_TECHNIQUES) add_techniques(t);
         if (before < GROUP_ELSEWHERE && now > GROUP_ELSEWHERE)
-            add_part(t, options_elsewhere), add_part(t, options_megatron);
+            add_part(t, options_elsewhere), add_part(t, options_megatron), add_part(t, options_engines);
         if (before < GROUP_TEXT && now > GROUP_TEXT) add_part(t, options_text);
         if (before < now && now == GROUP_OUTPUT)
             add_part(t, options_device), add_part(t, options_snapshot), add_part(t, options_page);
@@ -738,6 +738,10 @@ options options_defaults(void) {
                                     .requests = 1,
                                     .mix = GGUF_MIX_Q4_K_M,
                                     .ubatch = 512,
+                                    .free_fraction = 0.9,
+                                    .step_tokens = 8192,
+                                    .step_texts = 2048,
+                                    .tokens_per_block = 32,
                                     .gpu_layers = 1 << 20,
                                     .megatron = options_megatron_defaults,
                                     .batch_assumed = true } };

@@ -14,7 +14,9 @@ const framework *framework_of(framework_name n) {
 
                                                        [FRAMEWORK_LITGPT] = &framework_litgpt,
                                                        [FRAMEWORK_LLMC] = &framework_llmc,
-                                                       [FRAMEWORK_MEGATRON] = &framework_megatron };
+                                                       [FRAMEWORK_MEGATRON] = &framework_megatron,
+                                                       [FRAMEWORK_SGLANG] = &framework_sglang,
+                                                       [FRAMEWORK_TRTLLM] = &framework_trtllm };
     return list[n];
 }
 

@@ -12,6 +12,7 @@
 #include "estimate/llama_cpp/llama_cpp.h"
 #include "estimate/megatron/megatron.h"
 #include "estimate/recorded/recording.h"
+#include "estimate/serving/engine.h"
 #include "estimate/torch/torch.h"
 #include "estimate/vllm/vllm.h"
 #include "models/families.h"
@@ -25,6 +26,8 @@ typedef enum {
     FRAMEWORK_LITGPT,
     FRAMEWORK_LLMC,
     FRAMEWORK_MEGATRON,
+    FRAMEWORK_SGLANG,
+    FRAMEWORK_TRTLLM,
     FRAMEWORKS
 } framework_name;
 
@@ -41,6 +44,7 @@ typedef struct {
 typedef union {
     torch_settings torch;
     vllm_settings vllm;
+    engine_settings engine; /* of SGLang and of TensorRT-LLM */
     llama_cpp_settings llama_cpp;
     megatron_settings megatron;
 } framework_settings;
@@ -128,7 +132,7 @@ typedef struct {
 } framework;
 
 extern const framework framework_hf, framework_pytorch, framework_vllm, framework_llama_cpp, framework_litgpt,
-    framework_llmc, framework_megatron,
+    framework_llmc, framework_megatron, framework_sglang, framework_trtllm,
     framework_recorded;                          /* of a recorded step, which nobody asks for by name */
 const framework *framework_of(framework_name n); /* NULL: snug */
 

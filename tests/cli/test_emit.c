@@ -84,6 +84,23 @@ static const asked cases[] = {
     { "vllm",
       "meta-llama/Meta-Llama-3-8B --framework vllm --device h100-80",
       { "vllm serve meta-llama/Meta-Llama-3-8B \\" } },
+    { "sglang",
+      "meta-llama/Meta-Llama-3-8B --framework sglang --device h100-80 --mem-fraction-static 0.8",
+      { "sglang.launch_server --model-path meta-llama/Meta-Llama-3-8B \\", "--context-length 8192",
+        "--mem-fraction-static 0.800", "--cuda-graph-max-bs-decode 256" } },
+    { "sglang",
+      "llama-3-8b --framework sglang --device h100-80 --gpus 2 --quantization fp8 --kv-cache-dtype fp8_e4m3 "
+      "--max-running-requests 32 --disable-cuda-graph",
+      { "--tp-size 2", "--quantization fp8", "--max-running-requests 32", "--disable-cuda-graph",
+        "--kv-cache-dtype fp8_e4m3" } },
+    { "tensorrt-llm",
+      "meta-llama/Meta-Llama-3-8B --framework trtllm --device h100-80 --kv-cache-free-gpu-memory-fraction "
+      "0.8",
+      { "trtllm-serve meta-llama/Meta-Llama-3-8B \\", "--kv_cache_free_gpu_memory_fraction 0.8",
+        "--max_batch_size 2048" } },
+    { "tensorrt-llm",
+      "llama-3-8b --framework tensorrt-llm --device h100-80 --quantization fp8 --disable-cuda-graph",
+      { "whose weights are quantized already", "cuda_graph_config: null" } },
     { "torch",
       "openai-community/gpt2 --framework pytorch --device a10 --batch 4",
       { "# snug estimate: \"openai-community/gpt2\" takes" } },
@@ -221,6 +238,9 @@ static void what_is_emitted_fits(void **state) {
         { "llama-3-70b", "h200", "hf", "--gpus 8 --shard zero2 --batch 16 --micro-batch 2 --context 4096" },
         { "llama-3-70b", "h100-80", "vllm", "" },
         { "qwen2.5-7b", "rtx-4090", "vllm", "" },
+        { "llama-3-70b", "h100-80", "sglang", "" },
+        { "qwen2.5-7b", "rtx-4090", "sglang", "" },
+        { "llama-3-70b", "h100-80", "tensorrt-llm", "" },
         { "llama-3-70b", "rtx-4090", "llama.cpp", "" },
         { "llama-3.1-8b", "rtx-3090", "llama.cpp", "--gguf Q8_0" },
         { "mistral-7b", "a10", "hf",
@@ -230,7 +250,7 @@ static void what_is_emitted_fits(void **state) {
         { "7B", "a100-80", "litgpt",
           "--adapter-rank 8 --adapter-targets q_proj --adapter-dropout 0.1 --batch 64 --micro-batch 1" },
     };
-    enum { ADVISED = 9 };
+    enum { ADVISED = 12 };
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
         char line[1024];
         json_document d, again;

@@ -119,8 +119,8 @@ static void quantized_products_shrink(void **state) {
     serve(&x, "llama-3-8b", 79.22);
     double products = 32.0 * (4096.0 * (4096 * 2 + 1024 * 2) + 3 * 4096.0 * 14336);
     double rest = 2 * 128256.0 * 4096 * 2 + 65 * 4096 * 2 + 8192 * 128 * 2;
-    for (int i = VLLM_PLAIN; i <= VLLM_BITSANDBYTES; i++) {
-        x.s.quantization = (vllm_quantization)i;
+    for (int i = SERVED_PLAIN; i <= SERVED_BITSANDBYTES; i++) {
+        x.s.quantization = (served_quantization)i;
         ask(&x);
         assert_true(near((double)x.r.weights.likely, products * bits[i] / 8 + rest, 1e-6));
     }

@@ -158,14 +158,19 @@ static void add_switched(const cluster_answer *c, text *out) {
         text_add(out, "it fits on none");
 }
 
+/* Whether --shard says how devices share the work. */
+static bool shards(framework_name n) {
+    return n == FRAMEWORK_HF || n == FRAMEWORK_PYTORCH || n == FRAMEWORK_LITGPT || n == FRAMEWORK_LLMC ||
+           n == FRAMEWORK_SNUG;
+}
+
 void cluster_answer_say(const cluster_answer *c, text *out) {
     static const char *const ways[] = { "", "ddp", "zero1", "zero2", "zero3", "fsdp" };
     const choose_answer *n = &c->nodes;
     text_add(out, "of %s: %lld of %lld %s on %lld %s node%s", n->of.title, (long long)n->gpus,
              (long long)n->kind->gpus, n->kind->device, (long long)n->nodes, n->kind->name,
              n->nodes == 1 ? "" : "s");
-    if (devices_of(n) > 1 && c->with.estimate.shard > 0 && c->with.estimate.framework != FRAMEWORK_VLLM &&
-        c->with.estimate.framework != FRAMEWORK_LLAMA_CPP && c->with.estimate.framework != FRAMEWORK_MEGATRON)
+    if (devices_of(n) > 1 && c->with.estimate.shard > 0 && shards(c->with.estimate.framework))
         text_add(out, ", shared by %s", ways[c->with.estimate.shard]);
     if (c->switched) add_switched(c, out);
     text_add(out, "\n");
@@ -201,6 +206,14 @@ static void add_command(const cluster_answer *c, const estimate_question *e, tex
     case FRAMEWORK_VLLM:
         text_add(out, "srun ");
         emit_vllm_command(&q, whole_name(e), out);
+        return;
+    case FRAMEWORK_SGLANG:
+        text_add(out, "srun ");
+        emit_sglang_command(&q, whole_name(e), out);
+        return;
+    case FRAMEWORK_TRTLLM:
+        text_add(out, "srun ");
+        emit_trtllm_command(&q, whole_name(e), out);
         return;
     case FRAMEWORK_LLAMA_CPP:
         text_add(out, "srun ");

@@ -29,6 +29,8 @@ status estimate_settle(estimate_question *e, const options *o);
 void estimate_settle_torch(estimate_question *e);
 void estimate_settle_vllm(estimate_question *e);
 void estimate_settle_llama_cpp(estimate_question *e);
+void estimate_settle_sglang(estimate_question *e);
+void estimate_settle_trtllm(estimate_question *e);
 void estimate_settle_megatron(estimate_question *e);
 status estimate_settle_recorded(estimate_question *e); /* STATUS_INVALID: what can't be asked of one */
 

@@ -98,10 +98,11 @@ int64_t estimate_most_context(const estimate_question *e) {
 }
 
 static void (*const settle[FRAMEWORKS])(estimate_question *e) = {
-    [FRAMEWORK_HF] = estimate_settle_torch,         [FRAMEWORK_PYTORCH] = estimate_settle_torch,
-    [FRAMEWORK_VLLM] = estimate_settle_vllm,        [FRAMEWORK_LLAMA_CPP] = estimate_settle_llama_cpp,
-    [FRAMEWORK_LITGPT] = estimate_settle_torch,     [FRAMEWORK_LLMC] = estimate_settle_torch,
-    [FRAMEWORK_MEGATRON] = estimate_settle_megatron
+    [FRAMEWORK_HF] = estimate_settle_torch,          [FRAMEWORK_PYTORCH] = estimate_settle_torch,
+    [FRAMEWORK_VLLM] = estimate_settle_vllm,         [FRAMEWORK_LLAMA_CPP] = estimate_settle_llama_cpp,
+    [FRAMEWORK_LITGPT] = estimate_settle_torch,      [FRAMEWORK_LLMC] = estimate_settle_torch,
+    [FRAMEWORK_MEGATRON] = estimate_settle_megatron, [FRAMEWORK_SGLANG] = estimate_settle_sglang,
+    [FRAMEWORK_TRTLLM] = estimate_settle_trtllm
 };
 
 /* Keys and values of all texts, in f32: what is larger than files can be is not multiplied out. */

@@ -262,7 +262,8 @@ static const char *bytes_text(const interval *b, char out[128]) {
 }
 
 static bool serves(const options *o) {
-    return o->estimate.framework == FRAMEWORK_VLLM || o->estimate.framework == FRAMEWORK_LLAMA_CPP;
+    framework_name n = o->estimate.framework;
+    return n == FRAMEWORK_VLLM || n == FRAMEWORK_LLAMA_CPP || n == FRAMEWORK_SGLANG || n == FRAMEWORK_TRTLLM;
 }
 
 static const char *device_of(const solving *s) {

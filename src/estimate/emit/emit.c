@@ -15,6 +15,8 @@ static const emitter *const emitters[EMITS] = {
     [EMIT_AXOLOTL] = &emit_axolotl,
     [EMIT_VLLM] = &emit_vllm,
     [EMIT_LLAMA_CPP] = &emit_llama_cpp,
+    [EMIT_SGLANG] = &emit_sglang,
+    [EMIT_TRTLLM] = &emit_trtllm,
     [EMIT_JSON] = &emit_json,
 };
 

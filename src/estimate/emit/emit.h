@@ -33,14 +33,17 @@ typedef enum {
     EMIT_AXOLOTL,
     EMIT_VLLM,
     EMIT_LLAMA_CPP,
+    EMIT_SGLANG,
+    EMIT_TRTLLM,
     EMIT_JSON,
     EMITS,
     EMIT_SLURM = EMITS /* no tool's configuration, but a script: cli/estimate/slurm.h */
 } emit_name;
-#define EMIT_NAMES "none, hf, torch, deepspeed, accelerate, axolotl, vllm, llama.cpp, json"
+#define EMIT_NAMES                                                                                           \
+    "none, hf, torch, deepspeed, accelerate, axolotl, vllm, llama.cpp, sglang, tensorrt-llm, json"
 
 extern const emitter emit_hf, emit_torch, emit_deepspeed, emit_accelerate, emit_axolotl, emit_vllm,
-    emit_llama_cpp, emit_json;
+    emit_llama_cpp, emit_sglang, emit_trtllm, emit_json;
 
 /* STATUS_INVALID where the tool does not go with the framework. */
 status emit_check(emit_name n, const framework *f);
@@ -48,6 +51,8 @@ status emit_write(emit_name n, const emit_request *q, text *out);
 
 /* The commands alone, for scripts that have a head of their own; `name`: of the model, or its path. */
 void emit_vllm_command(const emit_request *q, const char *name, text *out);
+void emit_sglang_command(const emit_request *q, const char *name, text *out);
+void emit_trtllm_command(const emit_request *q, const char *name, text *out);
 void emit_llama_cpp_command(const emit_request *q, text *out);
 
 /* ---- what several tools share ---- */

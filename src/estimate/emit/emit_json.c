@@ -73,10 +73,31 @@ static void put_llama_cpp(json_writer *w, const llama_cpp_settings *s) {
     json_put_string(w, "attn", s->flash ? "flash" : "eager");
 }
 
+static void put_engine(json_writer *w, const engine_settings *s) {
+    static const char *const quantized[] = { "none", "fp8", "awq", "gptq", "bitsandbytes" };
+    json_put_integer(w, "context", s->context);
+    json_put_integer(w, "requests", s->requests);
+    json_put_integer(w, "gpus", s->gpus);
+    json_put_string(w, "dtype", s->wide ? "float32" : "half");
+    json_put_string(w, "quantization", quantized[s->quantization]);
+    json_put_string(w, "kv-cache-dtype", s->small_cache ? "fp8" : "auto");
+    if (s->fraction > 0)
+        json_put_number(w, s->is_sglang ? "mem-fraction-static" : "free-gpu-memory-fraction", s->fraction);
+    json_put_integer(w, s->is_sglang ? "chunked-prefill-size" : "max-num-tokens", s->chunk);
+    if (s->running) json_put_integer(w, s->is_sglang ? "max-running-requests" : "max-batch-size", s->running);
+    json_put_integer(w, s->is_sglang ? "page-size" : "tokens-per-block", s->page);
+    if (s->graph_batch)
+        json_put_integer(w, "cuda-graph-max-bs", s->graph_batch);
+    else
+        json_put_bool(w, "disable-cuda-graph", true);
+}
+
 static void put_settings(json_writer *w, const emit_request *q) {
     json_begin_object(w, "settings");
     if (q->framework == &framework_vllm)
         put_vllm(w, &q->settings->vllm);
+    else if (q->framework == &framework_sglang || q->framework == &framework_trtllm)
+        put_engine(w, &q->settings->engine);
     else if (q->framework == &framework_llama_cpp)
         put_llama_cpp(w, &q->settings->llama_cpp);
     else
@@ -104,4 +125,4 @@ static status write(const emit_request *q, text *out) {
     return STATUS_OK;
 }
 
-const emitter emit_json = { "json", "hf, pytorch, litgpt, vllm, llama.cpp", write };
+const emitter emit_json = { "json", "hf, pytorch, litgpt, vllm, llama.cpp, sglang, tensorrt-llm", write };

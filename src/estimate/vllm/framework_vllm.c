@@ -85,7 +85,7 @@ static void describe(const framework_subject *q, const framework_settings *setti
     const vllm_settings *s = &settings->vllm;
     text_add(out, "%.2f billion parameters, %s, texts of %lld tokens, batches of %lld tokens and %lld texts",
              (double)r->parameters / 1e9,
-             s->wide && s->quantization == VLLM_PLAIN ? "32 bits" : kinds[s->quantization],
+             s->wide && s->quantization == SERVED_PLAIN ? "32 bits" : kinds[s->quantization],
              (long long)s->context, (long long)s->batched, (long long)s->sequences);
     if (s->gpus > 1) text_add(out, ", over %lld devices", (long long)s->gpus);
     text_add(out, "\n");
@@ -132,14 +132,14 @@ static bool to_small_cache(const framework_subject *q, framework_settings *s, ch
 
 static bool to_fp8(const framework_subject *q, framework_settings *s, char *out) {
     snprintf(out, FRAMEWORK_CHANGE_BYTES, "--quantization fp8");
-    return q->hardware->f8 > 0 && s->vllm.quantization == VLLM_PLAIN &&
-           (s->vllm.quantization = VLLM_FP8, true);
+    return q->hardware->f8 > 0 && s->vllm.quantization == SERVED_PLAIN &&
+           (s->vllm.quantization = SERVED_FP8, true);
 }
 
 static bool to_four_bits(const framework_subject *q, framework_settings *s, char *out) {
     (void)q;
     snprintf(out, FRAMEWORK_CHANGE_BYTES, "--quantization awq");
-    return s->vllm.quantization <= VLLM_FP8 && (s->vllm.quantization = VLLM_AWQ, true);
+    return s->vllm.quantization <= SERVED_FP8 && (s->vllm.quantization = SERVED_AWQ, true);
 }
 
 static bool to_more(const framework_subject *q, framework_settings *s, char *out) {

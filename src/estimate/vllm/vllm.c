@@ -2,8 +2,7 @@
 
 #include <math.h>
 
-#include "estimate/heads.h"
-#include "estimate/weights.h"
+#include "estimate/serving/served.h"
 
 #define MIB (1024.0 * 1024.0)
 
@@ -21,62 +20,10 @@ void vllm_defaults(const hardware *h, vllm_settings *s) {
     s->sequences = large ? 1024 : 256;
 }
 
-/* ---- weights ---- */
-
-/* Bits of a weight of the blocks' products. awq and gptq: 4, with a scale of 16 bits and a zero of 4 for 128;
- * bitsandbytes: NF4 with an f32 for 64, whose own coding vLLM undoes as it loads. */
-static double product_bits(const vllm_settings *s) {
-    static const double bits[] = { [VLLM_PLAIN] = 16,
-                                   [VLLM_FP8] = 8,
-                                   [VLLM_AWQ] = 4 + 20.0 / 128,
-                                   [VLLM_GPTQ] = 4 + 20.0 / 128,
-                                   [VLLM_BITSANDBYTES] = 4 + 32.0 / 64 };
-    return s->wide && s->quantization == VLLM_PLAIN ? 32 : bits[s->quantization];
-}
-
-/* Products and tables are cut, vectors are not. Where there are more devices than heads of keys and values
- * each has one of them. */
-static double share_of(const weights_item *x, const heads *h, const vllm_settings *s) {
-    if (x->part == WEIGHTS_VECTOR || x->part == WEIGHTS_POSITIONS || x->part == WEIGHTS_ROUTER) return 1;
-    double n = (double)s->gpus;
-    if (x->part == WEIGHTS_K || x->part == WEIGHTS_V) return 1 / fmin(n, (double)h->kv_heads);
-    return 1 / n;
-}
-
-/* Vocabularies are filled up to a multiple of 64. */
-static double item_elements(const weights_item *x) {
-    if (x->part != WEIGHTS_TABLE && x->part != WEIGHTS_HEAD) return weights_elements(x);
-    return (double)((x->rows + 63) / 64 * 64) * (double)x->inner;
-}
-
-/* Cosines and sines of all positions that the model knows are a table beside the weights. */
-static double rotations(const model_config *c, const heads *h, const vllm_settings *s) {
-    bool two = c->family == FAMILY_DECODER && c->decoder.near_theta > 0;
-    return (double)(h->context * h->rotated) * (s->wide ? 4 : 2) * (two ? 2 : 1);
-}
-
-static double bytes_of(const weights *w, const model_config *c, const heads *h, const vllm_settings *s) {
-    double bytes = rotations(c, h, s);
-    for (uint32_t i = 1; i < w->items.count; i++) {
-        const weights_item *x = weights_at(w, i);
-        double bits = weights_of_block(x) ? product_bits(s) : s->wide ? 32 : 16;
-        bytes += item_elements(x) * share_of(x, h, s) * bits / 8;
-    }
-    return bytes;
-}
-
 /* ---- the run over the largest batch ---- */
 
-/* At the second half of a block: what comes in, what goes by, and what goes out, beside the widened values:
- * of gates and ups together and of their product. Compiled, what came in is gone by then. */
-static double forward_row(const heads *h, const vllm_settings *s, bool compiled) {
-    double n = (double)s->gpus, width = s->wide ? 4 : 2;
-    double feed = (double)h->inner * (h->gated ? 3 : 2) / n;
-    if (h->experts) /* every chosen expert has rows of its own, on the way in and out */
-        feed =
-            (double)h->chosen * (fmax(2 * (double)h->inner / n, (double)h->channels) + (double)h->inner / n);
-    double attention = (double)((2 * h->heads + 2 * h->kv_heads) * h->head_size) / n;
-    return width * (fmax(feed, attention) + (compiled ? 1 : 3) * (double)h->channels);
+static served_form form_of(const vllm_settings *s) {
+    return (served_form){ .quantization = s->quantization, .wide = s->wide, .gpus = s->gpus };
 }
 
 static double sampler_bytes(const heads *h, const vllm_settings *s, int for_each) {
@@ -85,10 +32,11 @@ static double sampler_bytes(const heads *h, const vllm_settings *s, int for_each
 }
 
 static interval activations(const heads *h, const vllm_settings *s) {
+    served_form f = form_of(s);
     double rows = (double)s->batched;
-    double low = fmax(rows * forward_row(h, s, true), sampler_bytes(h, s, SAMPLER_LOW));
-    double likely = fmax(rows * forward_row(h, s, false), sampler_bytes(h, s, SAMPLER));
-    double high = fmax(rows * forward_row(h, s, false) * 1.2, sampler_bytes(h, s, SAMPLER_HIGH));
+    double low = fmax(rows * served_row(h, &f, true), sampler_bytes(h, s, SAMPLER_LOW));
+    double likely = fmax(rows * served_row(h, &f, false), sampler_bytes(h, s, SAMPLER));
+    double high = fmax(rows * served_row(h, &f, false) * 1.2, sampler_bytes(h, s, SAMPLER_HIGH));
     return (interval){ (uint64_t)low, (uint64_t)likely, (uint64_t)high };
 }
 
@@ -120,9 +68,8 @@ static pages pages_of(const heads *h, const vllm_settings *s) {
     double near = h->window ? (double)h->near : 0, far = (double)h->layers - near, most = fmax(near, far);
     double least = near > 0 && far > 0 ? fmin(near, far) : most;
     double layers = most < 1.25 * least ? most : least;
-    double kept = fmax(1, (double)h->kv_heads / (double)s->gpus);
     double width = s->cache == VLLM_CACHE_FP8 ? 1 : s->wide ? 4 : 2;
-    return (pages){ .page = 2 * kept * (double)h->head_size * width * (double)s->block,
+    return (pages){ .page = served_token(h, s->gpus, width) * (double)s->block,
                     .layers = layers,
                     .far = ceil(far / layers),
                     .near = ceil(near / layers),
@@ -169,19 +116,7 @@ static void fill_cache(const pages *p, const vllm_settings *s, vllm_result *r) {
 /* ---- the whole ---- */
 
 status vllm_check(const model *m, const model_config *c, const vllm_settings *s) {
-    heads h;
-    if (!heads_of(c, &h))
-        return status_set(STATUS_INVALID, "--framework vllm: %s is no decoder, which is what is served here",
-                          m->name);
-    if (h.heads % s->gpus)
-        return status_set(STATUS_INVALID,
-                          "--gpus %lld: vLLM shares out whole heads, and %lld of them can't be divided so",
-                          (long long)s->gpus, (long long)h.heads);
-    if (h.kv_heads % s->gpus && s->gpus % h.kv_heads)
-        return status_set(STATUS_INVALID,
-                          "--gpus %lld: vLLM shares out whole heads of keys and values, or repeats them, and "
-                          "%lld of them can't be either",
-                          (long long)s->gpus, (long long)h.kv_heads);
+    TRY(served_check(m, c, s->gpus, "vLLM", "vllm"));
     if (s->block > 256 || (s->block & (s->block - 1)) || s->block == 2 || s->block == 4)
         return status_set(STATUS_INVALID,
                           "--block-size %lld: vLLM has pages of 1, 8, 16, 32, 64, 128 and 256",
@@ -221,7 +156,8 @@ status vllm_estimate(const model *m, const model_config *c, const hardware *on, 
     heads_of(c, &h);
     status result = weights_open(m, &w);
     if (result == STATUS_OK) {
-        double bytes = bytes_of(&w, c, &h, s), spread = s->quantization == VLLM_PLAIN ? 0.003 : 0.03;
+        served_form f = form_of(s);
+        double bytes = served_weights(&w, c, &h, &f), spread = f.quantization == SERVED_PLAIN ? 0.003 : 0.03;
         r->weights =
             (interval){ (uint64_t)(bytes * (1 - spread)), (uint64_t)bytes, (uint64_t)(bytes * (1 + spread)) };
         r->activations = activations(&h, s);

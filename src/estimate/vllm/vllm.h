@@ -8,13 +8,13 @@
 
 #include "estimate/hardware.h"
 #include "estimate/interval.h"
+#include "estimate/serving/served.h"
 #include "models/families.h"
 
-typedef enum { VLLM_PLAIN, VLLM_FP8, VLLM_AWQ, VLLM_GPTQ, VLLM_BITSANDBYTES } vllm_quantization;
 typedef enum { VLLM_CACHE_AUTO, VLLM_CACHE_FP8 } vllm_cache;
 
 typedef struct {
-    vllm_quantization quantization;
+    served_quantization quantization;
     vllm_cache cache;
     double utilization;
     int64_t context, gpus, block;
