@@ -24,6 +24,14 @@ WAYS = {
     "--dtype autocast --base-bits 32 --adapter-rank 8": dict(autocast=True, adapter=dict(target_modules="all-linear")),
     "--dtype half --adapter-rank 8 --gradient-checkpointing": dict(
         weights=torch.bfloat16, checkpointing=True, adapter=dict(target_modules="all-linear")),
+    "--dtype half --adapter-rank 8 --use-dora": dict(
+        weights=torch.bfloat16, adapter=dict(target_modules="all-linear", use_dora=True)),
+    "--dtype autocast --base-bits 32 --adapter-rank 8 --use-dora": dict(
+        autocast=True, adapter=dict(target_modules="all-linear", use_dora=True)),
+    "--dtype half --adapter-rank 8 --gradient-checkpointing --use-dora": dict(
+        weights=torch.bfloat16, checkpointing=True, adapter=dict(target_modules="all-linear", use_dora=True)),
+    "--dtype half --adapter-rank 8 --adapter-dropout 0.1 --use-dora": dict(
+        weights=torch.bfloat16, adapter=dict(target_modules="all-linear", use_dora=True, lora_dropout=0.1)),
     "--dtype float32 --accumulate 2": dict(micro_batches=2),
     "--dtype float32 --optimizer sgd --momentum 0.9": dict(
         optimizer=lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, foreach=True)),

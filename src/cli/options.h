@@ -63,6 +63,7 @@ typedef struct {
     uint64_t overhead, measured; /* 0: not given */
     const char *adapter_targets;
     double adapter_dropout;
+    bool magnitudes;
     enum { SCALES_TWICE, SCALES_PLAIN } scales;
     enum { LIBRARIES_CURRENT, LIBRARIES_OLDER } libraries;
     torch_version torch;

@@ -278,6 +278,15 @@ const option options_elsewhere[] = {
       .low = 0,
       .high = 0.99,
       .help = "dropout of the adapters' inputs" },
+    { .name = "use-dora",
+      .kind = OPTION_FLAG,
+      .group = GROUP_ELSEWHERE,
+      .commands = OUTSIDE,
+      .needs = "framework=hf|pytorch",
+      .offset = FIELD(estimate.magnitudes),
+      .help =
+          "adapters are PEFT's with use_dora=True: a magnitude beside each row of a weight; each call writes "
+          "out what the adapter adds to the weight" },
     { .name = "labels",
       .hint = "N|off",
       .kind = OPTION_INTEGER,

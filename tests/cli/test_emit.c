@@ -108,6 +108,8 @@ static const asked cases[] = {
       "openai-community/gpt2 --device a10 --batch 4",
       { "# snug estimate: \"openai-community/gpt2\" takes" } },
     { "accelerate", "gpt2 --batch 4 --dtype float32", { "distributed_type: 'NO'", "mixed_precision: 'no'" } },
+    { "hf", QLORA " --use-dora", { "use_dora=True,", "r=16," } },
+    { "axolotl", QLORA " --use-dora", { "adapter: qlora", "peft_use_dora: true" } },
     { "hf",
       QLORA " --adapter-targets q_proj,v_proj --adapter-dropout 0.05",
       { "target_modules=[\"q_proj\", \"v_proj\"],", "lora_dropout=0.05," } },

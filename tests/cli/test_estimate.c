@@ -215,7 +215,7 @@ static void check_points(const char *file, int expected) {
 /* Adapters, optimizers, accumulated gradients and a plain GPT. */
 static void ways_to_train_are_what_pytorch_counted(void **state) {
     (void)state;
-    check_points("points_ways.csv", 33);
+    check_points("points_ways.csv", 49);
 }
 
 /* Full weights and adapters, in f32, under autocast and in 16 bits; with keys for all heads and for some. */
@@ -289,6 +289,9 @@ static void contradictions_get_a_sentence(void **state) {
         { "--attn eager --framework litgpt", "--attn is for" },
         { "--loss fused --framework litgpt", "--loss is for" },
         { "--adapter-targets c_attn", "say --adapter-rank 16 as well" },
+        { "--use-dora", "say --adapter-rank 16 as well" },
+        { "--use-dora --adapter-rank 8 --libraries 2023", "has no rule for --libraries 2023" },
+        { "--use-dora --adapter-rank 8 --adapter-targets wte", "beside the table of tokens has no rule" },
         { "--framework litgpt", "litgpt is for decoders" },
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {

@@ -13,6 +13,7 @@ static status check_recorded(const estimate_options *x) {
         { x->attention != ATTENTION_AUTO, "--attn", "the model with that attention" },
         { x->loss != LOSS_PLAIN, "--loss", "the step with that loss" },
         { x->compiled, "--compile", "nothing: what a compiler makes of it has no rule" },
+        { x->magnitudes, "--use-dora", "the model that PEFT has made, with these adapters" },
         { x->shortest, "--shortest", "batches of several lengths" },
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)

@@ -65,6 +65,7 @@ void estimate_settle_torch(estimate_question *e) {
                           .adapter_rank = x->adapter_rank,
                           .adapter_targets = x->adapter_targets,
                           .adapter_dropout = x->adapter_dropout,
+                          .magnitudes = x->magnitudes,
                           .base_bits = x->base_bits,
                           .plain_scales = x->scales == SCALES_PLAIN,
                           .gpus = x->gpus,

@@ -12,6 +12,7 @@ static void add_adapter(const torch_settings *s, text *out) {
              "lora_dropout: %g\n",
              coded ? "qlora" : "lora", coded ? "load_in_4bit: true\n" : "", (long long)s->adapter_rank,
              2 * (long long)s->adapter_rank, s->adapter_dropout);
+    if (s->magnitudes) text_add(out, "peft_use_dora: true\n");
     if (coded && s->plain_scales) text_add(out, "bnb_config_kwargs:\n  bnb_4bit_use_double_quant: false\n");
     text_add(out, s->adapter_targets ? "lora_target_modules: " : "lora_target_linear: true");
     if (s->adapter_targets) emit_words(out, s->adapter_targets);

@@ -34,8 +34,8 @@ static void add_quantization(const emit_request *q, text *out) {
 static void add_adapter(const emit_request *q, text *out) {
     const torch_settings *s = &q->settings->torch;
     const char *task = loaders[q->subject->config->family].task;
+    text_add(out, "adapter = LoraConfig(\n%s", s->magnitudes ? "    use_dora=True,\n" : "");
     text_add(out,
-             "adapter = LoraConfig(\n"
              "    r=%lld,\n"
              "    lora_alpha=%lld,\n"
              "    lora_dropout=%g,\n"

@@ -41,6 +41,7 @@ static void put_torch(json_writer *w, const emit_request *q) {
     if (!s->adapter_rank) return;
     json_put_integer(w, "adapter-rank", s->adapter_rank);
     if (s->adapter_targets) json_put_string(w, "adapter-targets", s->adapter_targets);
+    if (s->magnitudes) json_put_bool(w, "use-dora", true);
     if (s->adapter_dropout > 0) json_put_number(w, "adapter-dropout", s->adapter_dropout);
     json_put_integer(w, "base-bits", s->base_bits);
     if (s->plain_scales) json_put_string(w, "base-scales", "f32");

@@ -182,7 +182,7 @@ static void read_matmul(torch_reading *r, const node *n) {
     bool twice = text_ends_with(weight_of(r, n), "gate_up_proj.weight"); /* two products there */
     tape_value y = torch_linear(r, x, w, in(r, n, MATMUL_BIAS), out);
     for (int k = 0; k <= twice && torch_is_target(r->s, weight_of(r, n), true); k++)
-        y = torch_adapted(r, x, y, inner, out);
+        y = torch_adapted(r, &(torch_product){ .x = x, .weight = w, .inner = inner, .out = out }, y);
     set(r, n, y);
 }
 

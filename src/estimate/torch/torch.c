@@ -147,6 +147,7 @@ static void count_adapters(const graph *g, const torch_settings *s, const bool *
         if (!torch_is_target(s, graph_name(g, t), in_block[t])) continue;
         count_one(s, &SHAPE(s->adapter_rank, x->dim[0]), true, c);
         count_one(s, &SHAPE(s->adapter_rank, x->dim[1]), true, c);
+        if (s->magnitudes) count_one(s, &SHAPE(torch_magnitudes(g, t)), true, c);
     }
 }
 

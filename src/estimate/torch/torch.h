@@ -92,6 +92,7 @@ typedef struct {
     int64_t gpus;
     const char *adapter_targets; /* modules by name, with commas; NULL: every product of the blocks */
     double adapter_dropout;
+    bool magnitudes; /* adapters with magnitudes, PEFT's use_dora */
     bool checkpointing, fused_loss;
     bool reentrant;     /* blocks are computed again by a function around FSDP's units, not within them */
     int64_t step;       /* samples of an optimizer step over all devices; 0: those of one pass */

@@ -40,6 +40,12 @@ status torch_check_bits(const torch_settings *s) {
                           (long long)s->base_bits);
     if (s->adapter_targets && !s->adapter_rank)
         return status_set(STATUS_INVALID, "--adapter-targets is for adapters; say --adapter-rank 16 as well");
+    if (s->magnitudes && !s->adapter_rank)
+        return status_set(STATUS_INVALID, "--use-dora is for adapters; say --adapter-rank 16 as well");
+    if (s->magnitudes && s->older)
+        return status_set(STATUS_INVALID,
+                          "--use-dora has no rule for --libraries 2023: PEFT had its first form "
+                          "of it in 2024");
     if (s->base_bits == 4 && !s->adapter_rank)
         return status_set(STATUS_INVALID,
                           "--base-bits 4 is for weights that are not trained; say --adapter-rank 16 as well");

@@ -153,7 +153,13 @@ static void read_matmul(torch_reading *r, const node *n) {
     /* of tied weights the module that the list names is the table, and not the head */
     bool inside = n->site >= 0; /* where no table is read */
     if (torch_is_target(r->s, graph_name(r->g, weight), inside) && (inside || !is_table(r, weight)))
-        y = torch_adapted(r, x, y, torch_elements(r, w) / out, out);
+        y = torch_adapted(r,
+                          &(torch_product){ .x = x,
+                                            .weight = w,
+                                            .bias = in(r, n, MATMUL_BIAS),
+                                            .inner = torch_elements(r, w) / out,
+                                            .out = out },
+                          y);
     set(r, n, y);
 }
 
