@@ -6,6 +6,12 @@ bool bf16_table_accepts(const op_call *c) {
     return shape_elements(&c->out[0].shape) >= BF16_TABLE_LEAST && fast_is_all(c, DTYPE_BF16);
 }
 
+double bf16_table_flops(const graph *g, const node *n, double flops) {
+    const tensor *x = graph_tensor(g, node_in(g, n, 0));
+    bool looked_up = x->dtype == DTYPE_BF16 && shape_elements(&x->shape) >= BF16_TABLE_LEAST;
+    return looked_up ? flops / 2 : flops;
+}
+
 /* ---- places in the table ---- */
 
 /* Place 0 is that of zero, then come the numbers from SMALLEST on; those with a sign stand MINUS further. */

@@ -14,6 +14,9 @@ enum { BF16_TABLE_LEAST = 1 << 16 };
 
 bool bf16_table_accepts(const op_call *c);
 
+/* Operations per element, for the model of time: looking up takes half of what `flops` are taken to do. */
+double bf16_table_flops(const graph *g, const node *n, double flops);
+
 /* The op's kernels: on f32, and on bf16 without a table. */
 typedef struct {
     fast_body wide, direct;

@@ -81,21 +81,29 @@ status state_infer(const graph *g, const node *n, const op_state *s, tensor *out
     return STATUS_OK;
 }
 
-/* Operations per element, of both ways. */
-static double conversion_flops(dtype type) { return type == DTYPE_U8 ? 40 : dtype_is_half(type) ? 8 : 0; }
+/* Operations per element, of both ways: by the vectors of ops/state_vectors.h, as their times go. The rate of
+ * what has 16 bits knows of widening and rounding already. */
+static double conversion_flops(dtype type) { return type == DTYPE_U8 ? 9 : dtype_is_half(type) ? 1 : 0; }
+
+/* Is what has this type rounded stochastically, where there is a key? */
+static bool is_drawn(dtype type, bool drifts) { return type == DTYPE_BF16 || (type == DTYPE_U8 && drifts); }
 
 op_cost state_cost(const graph *g, const node *n, double flops) {
+    const op_update *u = n->op->update;
     op_cost cost = op_cost_elementwise(g, n, 0);
     double elements = (double)shape_elements(graph_shape(g, node_in(g, n, 0)));
-    cost.flops = flops * n->out_count * elements;
-    for (uint32_t i = 0; i < n->op->update->state_count; i++) {
-        tensor_id t = node_in(g, n, n->op->update->states[i].in);
-        if (t) cost.flops += conversion_flops((dtype)graph_tensor(g, t)->dtype) * elements;
-    }
+    dtype weight = (dtype)graph_tensor(g, node_in(g, n, 0))->dtype;
+    double each = flops * (1 + u->state_count), drawn = is_drawn(weight, false);
     for (uint32_t i = 0; i < 2; i++)
-        cost.flops += conversion_flops((dtype)graph_tensor(g, node_in(g, n, i))->dtype) * elements;
-    uint8_t key = n->op->update->rounding_key;
-    if (key && node_in(g, n, key)) cost.draws = elements / 2; /* two to a word */
+        each += conversion_flops((dtype)graph_tensor(g, node_in(g, n, i))->dtype);
+    for (uint32_t i = 0; i < u->state_count; i++) {
+        tensor_id t = node_in(g, n, u->states[i].in);
+        if (!t) continue;
+        dtype type = (dtype)graph_tensor(g, t)->dtype;
+        each += conversion_flops(type), drawn += is_drawn(type, u->states[i].drifts);
+    }
+    cost.flops = each * elements;
+    if (u->rounding_key && node_in(g, n, u->rounding_key)) cost.draws = drawn * elements / 2; /* two a word */
     return cost;
 }
 

@@ -1,6 +1,7 @@
 #include "ops/gated/gated.h"
 
 #include "ops/add/add.h"
+#include "ops/bf16_table.h"
 
 tensor_id gated_apply(graph *g, tensor_id gate, tensor_id up, gated_function f) {
     return graph_add(g, &op_gated, (tensor_id[]){ gate, up }, 2,
@@ -30,7 +31,9 @@ static void grad(graph *g, node_id id, const tensor_id *dout, const bool *want, 
         if (want[i]) din[i] = add_gather(g, din[i], d + i);
 }
 
-static op_cost cost(const graph *g, const node *n) { return op_cost_functions(g, n, 21); }
+static op_cost cost(const graph *g, const node *n) {
+    return op_cost_functions(g, n, bf16_table_flops(g, n, 21));
+}
 
 static const op_input inputs[] = { { "gate", DTYPE_MASK_FLOAT, 1, 4, false },
                                    { "up", DTYPE_MASK_FLOAT, 1, 4, false } };
@@ -67,7 +70,9 @@ const op_def op_gated = { .name = "gated",
 
 /* ---- the gradient ---- */
 
-static op_cost cost_backward(const graph *g, const node *n) { return op_cost_functions(g, n, 15); }
+static op_cost cost_backward(const graph *g, const node *n) {
+    return op_cost_functions(g, n, bf16_table_flops(g, n, 15));
+}
 
 static const op_input backward_inputs[] = { { "gate", DTYPE_MASK_FLOAT, 1, 4, false },
                                             { "up", DTYPE_MASK_FLOAT, 1, 4, false },

@@ -1,6 +1,7 @@
 #include "ops/silu/silu.h"
 
 #include "ops/add/add.h"
+#include "ops/bf16_table.h"
 #include "ops/unary.h"
 
 tensor_id silu_apply(graph *g, tensor_id x) { return graph_add(g, &op_silu, &x, 1, NULL); }
@@ -14,7 +15,9 @@ static void grad(graph *g, node_id id, const tensor_id *dout, const bool *want, 
     if (want[0]) din[0] = add_gather(g, din[0], silu_backward_apply(g, node_in(g, n, 0), dout[0]));
 }
 
-static op_cost cost(const graph *g, const node *n) { return op_cost_functions(g, n, 20); }
+static op_cost cost(const graph *g, const node *n) {
+    return op_cost_functions(g, n, bf16_table_flops(g, n, 20));
+}
 
 static const op_case cases[] = {
     { "usual", { { DTYPE_F32, { { 3, 5, 7 }, 3 }, -4, 4 } }, NULL, 2e-6, false },
@@ -41,7 +44,9 @@ const op_def op_silu = { .name = "silu",
 
 /* ---- the gradient ---- */
 
-static op_cost cost_backward(const graph *g, const node *n) { return op_cost_functions(g, n, 24); }
+static op_cost cost_backward(const graph *g, const node *n) {
+    return op_cost_functions(g, n, bf16_table_flops(g, n, 24));
+}
 
 static const op_case backward_cases[] = {
     { "usual",
