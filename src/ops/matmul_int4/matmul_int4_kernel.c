@@ -6,7 +6,8 @@
 
 const matmul_int4_kernel *const matmul_int4_kernels[] = {
 #if defined(__x86_64__)
-    &matmul_int4_kernel_vnni, &matmul_int4_kernel_avx_vnni, &matmul_int4_kernel_avx2,
+    &matmul_int4_kernel_amx,      &matmul_int4_kernel_vnni,
+    &matmul_int4_kernel_avx_vnni, &matmul_int4_kernel_avx2,
 #endif
     &matmul_int4_kernel_portable, NULL
 };

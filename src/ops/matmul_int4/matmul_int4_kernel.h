@@ -11,7 +11,7 @@
 
 #include "ops/matmul_int4/matmul_int4.h"
 
-enum { MATMUL_INT4_ROWS = 8 }; /* of a block at most */
+enum { MATMUL_INT4_ROWS = 16 }; /* of a block at most; rows of a tile */
 
 /* Some rows by a panel, or by two that follow each other. By row: a (depth), scales_a and starts (groups);
  * sum[row * stride + output]. */
@@ -35,8 +35,8 @@ typedef struct {
 
 /* Those of this architecture and the portable one; best first, ends with NULL. */
 extern const matmul_int4_kernel *const matmul_int4_kernels[];
-extern const matmul_int4_kernel matmul_int4_kernel_vnni, matmul_int4_kernel_avx_vnni, matmul_int4_kernel_avx2,
-    matmul_int4_kernel_portable;
+extern const matmul_int4_kernel matmul_int4_kernel_amx, matmul_int4_kernel_vnni, matmul_int4_kernel_avx_vnni,
+    matmul_int4_kernel_avx2, matmul_int4_kernel_portable;
 
 /* The best one that this processor has. */
 const matmul_int4_kernel *matmul_int4_kernel_chosen(void);
