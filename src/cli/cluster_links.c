@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "comm/comm.h"
-#include "estimate/clusters/cluster.h"
 
 static status find_kind(const cluster *c, const char *gpu, const cluster_nodes **out) {
     char devices[256] = "";
@@ -44,6 +43,14 @@ static bool says_any(const cluster_nodes *kind) {
     return any;
 }
 
+bool cluster_links_take(options *o, const cluster_nodes *kind, const char *name, links_said *said) {
+    if (!says_any(kind)) return false;
+    said->name = name;
+    memcpy(said->of, kind->links, sizeof said->of);
+    o->run.links = said;
+    return true;
+}
+
 status cluster_links_choose(options *o, links_said *said) {
     cluster c;
     const cluster_nodes *kind = NULL;
@@ -51,13 +58,9 @@ status cluster_links_choose(options *o, links_said *said) {
     TRY(cluster_find(o->estimate.cluster, &c));
     TRY(find_kind(&c, o->gpu, &kind));
     TRY(check_ranks(o, &c, kind));
-    if (!says_any(kind))
-        return status_set(STATUS_INVALID,
-                          "--cluster %s: the file does not say how fast links of nodes %s are; name that "
-                          "under 'within' and 'between', or leave --cluster out",
-                          c.name, kind->name);
-    said->name = o->estimate.cluster;
-    memcpy(said->of, kind->links, sizeof said->of);
-    o->run.links = said;
-    return STATUS_OK;
+    if (cluster_links_take(o, kind, o->estimate.cluster, said)) return STATUS_OK;
+    return status_set(STATUS_INVALID,
+                      "--cluster %s: the file does not say how fast links of nodes %s are; name that "
+                      "under 'within' and 'between', or leave --cluster out",
+                      c.name, kind->name);
 }

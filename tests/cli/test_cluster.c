@@ -124,6 +124,9 @@ static void scripts_ask_for_what_fits(void **state) {
           { "--partition=gpu\n", "--gpus-per-node=4\n", "torchrun --nnodes=" } },
         { "gpt2-xl --cluster pitzer --framework snug --batch 4 --context 512",
           { "snug train gpt2-xl", "--batch 4 --context 512", "--gpus-per-node=1\n" } },
+        { "gpt2 --cluster ascend --framework snug --batch 32 --unit 4 --ranks 8",
+          { "--nodes=2\n", "--gpus-per-node=4\n", "--ntasks-per-node=4\n", "--cpus-per-task=22\n",
+            "--ranks 8x4 ", "srun --mpi=pmix " } },
         { "llama-3-70b --cluster ascend --framework vllm --context 4096",
           { "--tensor-parallel-size 2 \\\n", "--gpus-per-node=2\n" } },
         { "meta-llama/Meta-Llama-3-8B --cluster ascend --framework vllm --context 4096",
@@ -396,6 +399,33 @@ static void links_are_named_where_they_are_used(void **state) {
     }
 }
 
+/* estimate chooses the nodes, and each device has a rank; its links are those of plan. */
+static void estimates_take_links(void **state) {
+    static const char of[] = "gpt2 --batch 8 --unit 1 --rates built-in --json --quiet";
+    char line[300];
+    double seconds[2];
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        snprintf(line, sizeof line, "%s %s --ranks 8x4 --cluster ascend%s", i ? "plan" : "estimate", of,
+                 i ? " --gpu a100-80" : " --framework snug");
+        command_result r = command_run(line);
+        if (r.exit || !strstr(r.out, "; links of ascend")) fail_msg("%s: %d, %s", line, r.exit, r.err);
+        scratch_write("planned", r.out, strlen(r.out));
+        command_free(&r);
+        json_document d;
+        assert_int_equal(json_open("planned", &d), STATUS_OK);
+        json_value v = command_value(&d, "predicted.step_seconds");
+        assert_int_equal(json_as_number(v, 0, 1e9, &seconds[i]), STATUS_OK);
+        json_close(&d);
+    }
+    assert_true(seconds[0] == seconds[1]);
+#define SNUG "estimate gpt2 --framework snug --cluster ascend --batch 32 --unit 4 "
+    assert_true(command_says(SNUG "--ranks 8x2", 2, "--ranks 8x2: of nodes quad 4 devices are taken each"));
+    assert_true(command_says(SNUG "--ranks 6", 2, "--ranks 6: nodes quad have 4 devices each"));
+    assert_true(command_says(SNUG "--ranks 3", 2, "which 3 ranks can't divide among themselves"));
+#undef SNUG
+}
+
 static void links_that_are_not_known_are_refused(void **state) {
     static const char site[] = "nodes: [n]\ndevices: [a100-80]\ngpus: [4]\ncores: [16]\nmemory: [64GiB]\n"
                                "count: [4]\n";
@@ -424,6 +454,7 @@ int main(void) {
         cmocka_unit_test(slower_links_take_longer),
         cmocka_unit_test(other_links_may_choose_otherwise),
         cmocka_unit_test(links_are_named_where_they_are_used),
+        cmocka_unit_test(estimates_take_links),
         cmocka_unit_test(links_that_are_not_known_are_refused),
     };
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);

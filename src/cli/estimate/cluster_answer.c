@@ -3,15 +3,26 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/cluster_links.h"
 #include "cli/estimate/cluster_switches.h"
 #include "estimate/clusters/slurm.h"
 #include "estimate/emit/emit.h"
 
 /* ---- choosing ---- */
 
+static bool is_snug(const options *o) { return o->estimate.framework == FRAMEWORK_SNUG; }
+
+/* Of several devices; 1: as few as do. */
+static int64_t asked_for(const options *o) {
+    if (!is_snug(o)) return o->estimate.gpus;
+    return o->run.ranks > 1 ? o->run.ranks : 1;
+}
+
+/* Each of snug's ranks has a device, and a node has as many as it has devices. */
 static options options_on(const options *o, const cluster_nodes *k, int64_t gpus) {
     options with = ask_with(o, FRAMEWORK_GPUS, gpus);
     with.estimate.device = k->device;
+    if (is_snug(o)) with.run.of_host = gpus < k->gpus ? gpus : k->gpus;
     return with;
 }
 
@@ -36,7 +47,8 @@ static status choose_with(const options *o, unsigned switches, choose_answer *ou
     options with = *o;
     cluster_switches_apply(switches, &with);
     const choose_question q = { .device = o->estimate.device,
-                                .gpus = o->estimate.gpus,
+                                .gpus = asked_for(o),
+                                .option = is_snug(o) ? "--ranks" : "--gpus",
                                 .counts = counts_on,
                                 .fits = fits_on,
                                 .context = &with };
@@ -115,6 +127,19 @@ static status name_adapters(const options *o, choose_answer *trial) {
     return status_set(STATUS_NO_FIT, "%s", sentence);
 }
 
+/* What the file says of links is what times are predicted with. Nodes are whole where there are several. */
+static status take_links(const options *o, cluster_answer *out) {
+    const choose_answer *n = &out->nodes;
+    if (!is_snug(o) || devices_of(n) < 2) return STATUS_OK;
+    if (o->run.of_host && o->run.of_host != n->gpus)
+        return status_set(STATUS_INVALID,
+                          "--ranks %lldx%lld: of nodes %s %lld devices are taken each; say --ranks %lld",
+                          (long long)o->run.ranks, (long long)o->run.of_host, n->kind->name,
+                          (long long)n->gpus, (long long)o->run.ranks);
+    cluster_links_take(&out->with, n->kind, o->estimate.cluster, &out->links);
+    return STATUS_OK;
+}
+
 status cluster_answer_find(const options *o, cluster_answer *out) {
     choose_answer trial = { 0 };
     int64_t fewest = 0;
@@ -125,8 +150,7 @@ status cluster_answer_find(const options *o, cluster_answer *out) {
     if (result != STATUS_OK && result != STATUS_NO_FIT) return result;
     out->as_asked = devices_of(&out->nodes);
     trial.of = out->nodes.of;
-    if (out->as_asked != 1 && (o->estimate.gpus <= 1 || !out->as_asked))
-        TRY(switch_on(o, &trial, &on, &fewest));
+    if (out->as_asked != 1 && (asked_for(o) <= 1 || !out->as_asked)) TRY(switch_on(o, &trial, &on, &fewest));
     if (fewest && (!out->as_asked || fewest < out->as_asked)) {
         out->switched = cluster_switches_apply(on, &out->with);
         result = choose_with(o, on, &out->nodes);
@@ -139,7 +163,7 @@ status cluster_answer_find(const options *o, cluster_answer *out) {
     out->with = options_on(&out->with, n->kind, devices_of(n));
     out->with.estimate.node_gpus = n->gpus;
     out->with.estimate.node_memory = slurm_memory(n) << 20;
-    return STATUS_OK;
+    return take_links(o, out);
 }
 
 static void add_switched(const cluster_answer *c, text *out) {
@@ -184,9 +208,11 @@ static const char *whole_name(const estimate_question *e) {
     return strlen(e->model.name) + 1 < sizeof e->model.name ? e->model.name : e->o->subject;
 }
 
+static bool has_ranks(const cluster_answer *c) { return is_snug(&c->with) && devices_of(&c->nodes) > 1; }
+
 /* With all options that were given, from wherever: what was estimated is what runs. */
-static void add_training(const estimate_question *e, text *out) {
-    text_add(out, "srun snug train ");
+static void add_training(const estimate_question *e, bool ranks, text *out) {
+    text_add(out, "srun %ssnug train ", ranks ? "--mpi=pmix --cpus-per-task=\"$SLURM_CPUS_PER_TASK\" " : "");
     text_add_quoted(out, whole_name(e));
     text_add(out, " --data DATA --out \"run-$SLURM_JOB_ID\" --memory auto");
     options_add_given(COMMAND_ESTIMATE, COMMAND_TRAIN, e->o, out);
@@ -202,7 +228,7 @@ static void add_command(const cluster_answer *c, const estimate_question *e, tex
                        .changed = "",
                        .tight = "" };
     switch (c->with.estimate.framework) {
-    case FRAMEWORK_SNUG: add_training(e, out); return;
+    case FRAMEWORK_SNUG: add_training(e, has_ranks(c), out); return;
     case FRAMEWORK_VLLM:
         text_add(out, "srun ");
         emit_vllm_command(&q, whole_name(e), out);
@@ -250,7 +276,8 @@ status cluster_answer_write(const cluster_answer *c, const ask_answer *a, text *
     if (result == STATUS_OK) {
         text assumed = { 0 };
         add_assumed(c, a, &assumed);
-        slurm_add_head(&c->nodes, &(slurm_job){ a->model, a->bytes, tight.data, assumed.data }, out);
+        slurm_add_head(&c->nodes, &(slurm_job){ a->model, a->bytes, tight.data, assumed.data, has_ranks(c) },
+                       out);
         text_close(&assumed);
         add_command(c, &e, out);
     }

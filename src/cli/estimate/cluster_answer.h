@@ -2,9 +2,11 @@
 #pragma once
 
 #include "cli/estimate/ask.h"
+#include "run/links.h"
 
 typedef struct {
     choose_answer nodes;
+    links_said links;  /* of these nodes, for snug's own ranks: with.run.links are these */
     options with;      /* the question's options with this device, so many of them, and what is switched on */
     unsigned switched; /* cluster_switches.h: on though nobody asked, since fewer devices do with it */
     int64_t as_asked;  /* devices without; 0: too few there are */

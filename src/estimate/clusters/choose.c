@@ -32,10 +32,10 @@ static status as_asked(trial *t) {
     int64_t gpus = t->q->gpus;
     if (!is_whole(k, gpus))
         return status_set(STATUS_INVALID,
-                          "--gpus %lld: nodes %s have %lld devices each, and of several nodes all are taken; "
+                          "%s %lld: nodes %s have %lld devices each, and of several nodes all are taken; "
                           "ask for %lld or %lld",
-                          (long long)gpus, k->name, (long long)k->gpus, (long long)(gpus - gpus % k->gpus),
-                          (long long)(gpus - gpus % k->gpus + k->gpus));
+                          t->q->option, (long long)gpus, k->name, (long long)k->gpus,
+                          (long long)(gpus - gpus % k->gpus), (long long)(gpus - gpus % k->gpus + k->gpus));
     t->counts = (device_counts){ .of = { gpus }, .count = gpus / k->gpus <= k->count };
     return STATUS_OK;
 }

@@ -15,6 +15,7 @@ typedef struct {
 typedef struct {
     const char *device; /* this one only; NULL: any */
     int64_t gpus;       /* so many, to be taken or left; 1: as few as do */
+    const char *option; /* that says how many, for messages: "--gpus" */
     /* Both with STATUS_INVALID where it can't be asked so of these nodes. */
     status (*counts)(const void *context, const cluster_nodes *k, device_counts *out);
     status (*fits)(const void *context, const cluster_nodes *k, int64_t gpus, bool *fits);

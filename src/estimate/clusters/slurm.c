@@ -20,16 +20,16 @@ uint64_t slurm_memory(const choose_answer *c) {
     return (c->kind->memory >> 20) * (uint64_t)c->gpus / (uint64_t)c->kind->gpus;
 }
 
-static void add_resources(const choose_answer *c, text *out) {
+static void add_resources(const choose_answer *c, bool ranks, text *out) {
     const cluster_nodes *k = c->kind;
-    int64_t cores = k->cores * c->gpus / k->gpus;
+    int64_t tasks = ranks ? c->gpus : 1, cores = k->cores * c->gpus / k->gpus / tasks;
     if (k->partition[0]) text_add(out, "#SBATCH --partition=%s\n", k->partition);
     if (k->constraint[0]) text_add(out, "#SBATCH --constraint=%s\n", k->constraint);
     text_add(out, "#SBATCH --nodes=%lld\n", (long long)c->nodes);
     text_add(out, "#SBATCH --%s%s%s%lld\n", c->of.gres ? "gres=gpu:" : "gpus-per-node=", k->type,
              k->type[0] ? ":" : "", (long long)c->gpus);
-    text_add(out, "#SBATCH --ntasks-per-node=1\n#SBATCH --cpus-per-task=%lld\n#SBATCH --mem=%lluM\n",
-             (long long)(cores ? cores : 1), (unsigned long long)slurm_memory(c));
+    text_add(out, "#SBATCH --ntasks-per-node=%lld\n#SBATCH --cpus-per-task=%lld\n#SBATCH --mem=%lluM\n",
+             (long long)tasks, (long long)(cores ? cores : 1), (unsigned long long)slurm_memory(c));
     text_add(out, "# The time is yours to say; at most %lld hours here.\n#SBATCH --time=%02d:00:00\n",
              (long long)c->of.hours, c->of.hours < 4 ? (int)c->of.hours : 4);
     for (uint32_t i = 0; i < c->of.flag_count; i++) text_add(out, "#SBATCH %s\n", c->of.flags[i]);
@@ -57,7 +57,7 @@ void slurm_add_head(const choose_answer *c, const slurm_job *job, text *out) {
     text_add(out, "#SBATCH --job-name=");
     add_plain(out, last_part(job->model));
     text_add(out, "\n");
-    add_resources(c, out);
+    add_resources(c, job->ranks, out);
     text_add(out, "set -euo pipefail\n\n");
 }
 

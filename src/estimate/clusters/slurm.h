@@ -11,6 +11,7 @@ typedef struct {
     interval bytes;      /* of each device */
     const char *tight;   /* what is said where it only just fits; NULL: it doesn't only just */
     const char *assumed; /* lines: what was estimated, and with what; NULL: nothing to say */
+    bool ranks;          /* each device has a task of its own; else each node has one */
 } slurm_job;
 
 /* What the job asks for of a node's memory: its devices' share, in MiB. */
