@@ -159,7 +159,7 @@ static void sglang_take(const heads *h, const hardware *on, const engine_setting
         double sent = s->gpus > 1 ? collectives[2 - i] : 0;
         double before = (double)on->memory - (double)on->context[2 - i] - sent;
         cache[i] = before * r->fraction - at(&r->weights, 2 - i);
-        if (i == 1) r->headroom = before * (1 - r->fraction);
+        if (i == 1) r->headroom = floor(before * (1 - r->fraction));
         if (i == 1) r->missing = r->needed - cache[i];
     }
     r->cache = of_three(cache);
@@ -194,7 +194,7 @@ static void trtllm_take(const heads *h, const hardware *on, const engine_setting
         taken += at(&r->libraries, of) + (double)on->context[of] + (s->gpus > 1 ? collectives[of] : 0);
         double left = (double)on->memory - taken;
         cache[i] = left * r->fraction;
-        if (i == 1) r->headroom = fmax(left * (1 - r->fraction), 0);
+        if (i == 1) r->headroom = floor(fmax(left * (1 - r->fraction), 0));
         if (i == 1) r->missing = r->needed / r->fraction - left;
     }
     r->cache = of_three(cache);

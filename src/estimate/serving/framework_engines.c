@@ -42,7 +42,7 @@ static void judge(const framework_subject *q, const engine_settings *s, const en
     r->left = "of the cache are left beside the texts that were asked for";
     r->beyond = !named    ? 0
                 : r->fits ? (uint64_t)((double)v->cache.likely - v->needed)
-                          : (uint64_t)fmax(fmax(v->missing, beside), 1);
+                          : (uint64_t)fmin(fmax(fmax(v->missing, beside), 1), 0x1p62);
 }
 
 static void add_facts(const framework_subject *q, const engine_result *v, framework_result *r) {
