@@ -135,7 +135,7 @@ static void adapters_beside_4_bits_are_cast_by_autocast(void **state) {
                        .types = TORCH_HALF, .older = true, .base_bits = 4, .adapter_rank = 8, .cuda = true });
     tape_value in = small_source(&x, 100, 2, TAPE_ACTIVATIONS, true),
                y = small_source(&x, 100, 2, TAPE_ACTIVATIONS, true);
-    torch_adapted(&x.r, in, y, 10, 10);
+    torch_adapted(&x.r, &(torch_product){ .x = in, .inner = 10, .out = 10 }, y);
     int casts = 0;
     for (uint32_t i = 1; i < x.t.calls.count; i++) {
         const tape_call *c = (tape_call *)x.t.calls.data + i;
