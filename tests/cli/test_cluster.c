@@ -119,7 +119,7 @@ static void scripts_ask_for_what_fits(void **state) {
         { "llama-3.2-1b --cluster pitzer --batch 4 --context 4096",
           { "--gpus-per-node=1\n", "with --loss fused --gradient-checkpointing, which change",
             "as asked it fits on none" } },
-        { "gpt2 --cluster pitzer --batch 8", { "the whole context of 1024 tokens are assumed" } },
+        { "gpt2 --cluster pitzer --batch 8", { "the whole context of 1024 tokens is assumed" } },
         { "llama-3-70b --cluster cardinal --batch 1 --context 4096 --gradient-checkpointing",
           { "--partition=gpu\n", "--gpus-per-node=4\n", "torchrun --nnodes=" } },
         { "gpt2-xl --cluster pitzer --framework snug --batch 4 --context 512",
