@@ -99,8 +99,10 @@ typedef struct {
 
 static op_arg operand_new(int64_t batch, int64_t length, int64_t width, dtype type) {
     op_arg x = { .shape = SHAPE(batch, length, width), .dtype = type };
-    x.data = memory_new((uint64_t)shape_elements(&x.shape), dtype_bytes(type));
+    uint64_t elements = (uint64_t)shape_elements(&x.shape);
+    x.data = memory_new(elements, dtype_bytes(type));
     assert_non_null(x.data);
+    memset(x.data, 0xff, elements * dtype_bytes(type)); /* no numbers: what isn't written is seen */
     return x;
 }
 
