@@ -182,6 +182,9 @@ static void checkpoints_with_holes(void **state) {
     command_shell("cmp holes/model.safetensors whole/model.safetensors");
 }
 
+/* The launcher ends all others as soon as one rank is gone: rank 0 waits until rank 1's code is written. */
+#define THEN_WAIT "; code=$?; for i in $(seq 100); do [ -s code1 ] && break; sleep 0.1; done; exit $code"
+
 /* The disk is full when the run is told to stop: rank 0 can't save, and all end as it does. */
 static void no_room_for_the_last(void **state) {
     (void)state;
@@ -190,7 +193,8 @@ static void no_room_for_the_last(void **state) {
     command_shell("rm -rf full code1");
     command_shell(AFTER_STEPS("full", "kill -USR1 " SEVERAL_TRAINING("full")));
     snprintf(whole, sizeof whole,
-             "-n 1 sh -c 'ulimit -f 100; exec " SEVERAL_SNUG " %s --steps 1000000 --out full' : -n 1 sh -c '"
+             "-n 1 sh -c 'trap \"\" USR1; ulimit -f 100; " SEVERAL_SNUG
+             " %s --steps 1000000 --out full" THEN_WAIT "' : -n 1 sh -c '"
              "trap \"\" USR1; " SEVERAL_SNUG " %s --steps 1000000 --out full; echo $? >code1; exit 1'",
              usual, usual);
     int code = several_start_whole(whole);
@@ -230,7 +234,7 @@ static void no_room_where_weights_are_shares(void **state) {
     scratch_write("shared/config.json", config, sizeof config - 1);
     command_shell("rm -rf full code1");
     snprintf(whole, sizeof whole,
-             "-n 1 sh -c 'ulimit -f 400; exec " SEVERAL_SNUG " %s' : -n 1 sh -c '" SEVERAL_SNUG
+             "-n 1 sh -c 'ulimit -f 400; " SEVERAL_SNUG " %s" THEN_WAIT "' : -n 1 sh -c '" SEVERAL_SNUG
              " %s; echo $? >code1; exit 1'",
              of, of);
     int code = several_start_whole(whole);
