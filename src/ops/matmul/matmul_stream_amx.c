@@ -22,9 +22,9 @@ enum {
 /* ---- forms of the registers ---- */
 
 /* Rows in the lower and the upper tile of a. */
-#define LOWER(rows) ((rows) < VECTOR ? (rows) : VECTOR)
-#define UPPER(rows) ((rows) > VECTOR ? (rows)-VECTOR : 0)
-#define WHERE(rows, x) ((rows) > VECTOR ? (x) : 0)
+#define LOWER(rows) (uint8_t)((rows) < VECTOR ? (rows) : VECTOR)
+#define UPPER(rows) (uint8_t)((rows) > VECTOR ? (rows)-VECTOR : 0)
+#define WHERE(rows, x) (uint8_t)((rows) > VECTOR ? (x) : 0)
 
 /* 0 and 1: sums of the lower rows, 2 and 3: of the upper; 4 and 5: a; 6 and 7: b. */
 #define ACROSS(n)                                                                                            \
