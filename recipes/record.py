@@ -25,6 +25,10 @@ FORWARD, BACKWARD, UPDATE = range(3)
 PARAMETER, BUFFER, INPUT, STATE, HELD, GRADIENT, MADE = range(7)
 # Calls that copy what they read within themselves, on a CPU; products where numbers have 16 bits.
 WITHIN = {"convolution": None, "convolution_backward": None, "mm": 2, "addmm": 2, "bmm": 2, "baddbmm": 2}
+# Calls that copy what they read within themselves where it is not contiguous, on a CPU and on a GPU: which operands.
+CONTIGUOUS = {"_softmax": (0,), "_log_softmax": (0,), "_softmax_backward_data": (0, 1),
+              "_log_softmax_backward_data": (0, 1), "native_layer_norm": (0,), "native_layer_norm_backward": (0, 1),
+              "embedding_dense_backward": (0,), "nll_loss2d_forward": (0,)}
 MOST_WITHIN = 1 << 30  # bytes of what is read: larger ones are not computed
 COMPARISONS = {"lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge, "ne": operator.ne}
 
@@ -158,6 +162,7 @@ class Recorder(TorchDispatchMode):
         if len(self.storages) > before or call._schema.is_mutable:
             self.events.insert(position, 0)
             self.add_call(call, read, made, args, kwargs, result)
+            self.add_contiguous(call, args)
             if self.within is not None:
                 self.add_within(call, args, kwargs)
             if call is torch.ops.aten.add.Tensor and called_by("_engine_run_backward"):
@@ -228,6 +233,19 @@ class Recorder(TorchDispatchMode):
         if self.phase == FORWARD:
             self.by_sequence.setdefault(torch._C._autograd._get_sequence_nr() - 1, len(self.calls))
 
+    def add_copy(self, dtype, shape, size):
+        """A storage that a call makes and lets go within itself. Returns its number."""
+        self.storages.append([dtype, shape, size, MADE, ""])
+        number = len(self.storages)
+        self.events += number, ("left", number), -number
+        return number
+
+    def add_contiguous(self, call, args):
+        for i in CONTIGUOUS.get(call.overloadpacket.__name__, ()):
+            t = args[i]
+            if not t.is_contiguous():
+                self.add_copy(str(t.dtype)[6:], tuple(t.shape), t.numel() * t.element_size())
+
     def add_within(self, call, args, kwargs):
         width = WITHIN.get(call.overloadpacket.__name__, 0)
         tensors = [t for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
@@ -238,10 +256,7 @@ class Recorder(TorchDispatchMode):
         leaves, spec = tree_flatten((args, kwargs))
         like = tuple(Like((tuple(x.shape), x.stride()), x.dtype) if isinstance(x, torch.Tensor) else
                      tuple(x) if isinstance(x, list) else x for x in leaves)
-        self.storages.append(["uint8", (0,), 0, MADE, ""])
-        number = len(self.storages)
-        self.within[number] = call, like, spec
-        self.events += number, ("left", number), -number
+        self.within[self.add_copy("uint8", (0,), 0)] = call, like, spec
 
     def pack(self, t):
         """Autograd keeps a tensor of the same shape instead, so that it is seen when others let go of this one."""

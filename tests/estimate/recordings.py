@@ -1,11 +1,15 @@
-"""Recordings by docs/recording.schema.json, judged by the package jsonschema: recordings.py PROGRAM. Exit code 1 where
-something is wrong.
+"""Recordings by docs/recording.schema.json, judged by the package jsonschema: recordings.py PROGRAM [stored | fresh].
+Exit code 1 where something is wrong.
 
-Those that tests have, and one that the recipe which PROGRAM prints makes, where torch is installed."""
+`stored` are those that tests have. `fresh` are those that the recipe which PROGRAM prints makes; SNUG_PYTHON names
+interpreters that may have torch, separated by colons, and where none has, that is said. Without a word both are judged,
+the fresh ones where torch is installed."""
 
 import importlib.util
 import json
+import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -30,12 +34,12 @@ def is_refused(recording, change):
         sys.exit("the schema takes what is no recording")
 
 
-def answer(program, path, *more):
+def answer(program, path, *more, bound="likely"):
     command = [program, "estimate", str(path), "--device", "cpu", "--json", *more]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         sys.exit(f"{command}: {done.stderr}")
-    return json.loads(done.stdout)["live_bytes"]["likely"]
+    return json.loads(done.stdout)["live_bytes"][bound]
 
 
 def check_fresh(program, folder):
@@ -51,6 +55,52 @@ def check_fresh(program, folder):
                                                                                  "--batch", "8")
     if not small < large:
         sys.exit(f"a batch of 8 takes {large} bytes and one of 4 {small}")
+    check_copies(program, folder)
+
+
+ACROSS = """
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(1, 64)
+
+    def forward(self, x):
+        return self.layer(x).transpose(1, 2)
+
+
+record(Model, lambda size, length: torch.zeros(size, length, 1),
+       lambda model, x: torch.nn.functional.cross_entropy(model(x), torch.zeros(*x.shape[:2], dtype=torch.long)),
+       lambda model: torch.optim.SGD(model.parameters()), batches=(2, 3), lengths=(128,), device="cpu", %s)
+"""
+
+
+def check_copies(program, folder):
+    """What a softmax across its rows copies within itself is counted, in the type of what it reads."""
+    path, logits = folder / "step.json", 2 * 128 * 64
+
+    def judge(most, *more, **bound):
+        took = answer(program, path, "--batch", "2", *more, **bound) / logits
+        if not most < took < most + 0.8:
+            sys.exit(f"a loss takes {took:.2f} bytes a logit with {more}, and not {most}")
+    for autocast in "None", "torch.bfloat16":
+        (folder / "step.py").write_text((ROOT / "recipes" / "record.py").read_text() + ACROSS % f"autocast={autocast}")
+        subprocess.run([sys.executable, "step.py"], cwd=folder, capture_output=True, check=True)
+        check(path)
+        judge(12, "--dtype", "float32")  # in backward: probabilities and two gradients
+        judge(14, "--dtype", "autocast")  # logits, the same in f32, their copy, and probabilities
+        judge(5.8, "--dtype", "half", bound="low")  # three of 16 bits: nothing is cast
+
+
+def with_torch():
+    """Goes on as an interpreter that has torch, or ends."""
+    if importlib.util.find_spec("torch"):
+        return
+    for python in filter(shutil.which, os.environ.pop("SNUG_PYTHON", "").split(":")):
+        if subprocess.run([python, "-c", "import jsonschema, torch"], capture_output=True).returncode == 0:
+            os.execvp(python, [python, *sys.argv])
+    print("skipped: no Python here has torch and jsonschema; SNUG_PYTHON names interpreters that do")
+    sys.exit()
 
 
 SWITCHED = """
@@ -143,6 +193,9 @@ def check_looks(folder):
 
 
 def main():
+    part = sys.argv[2] if len(sys.argv) > 2 else ""
+    if part == "fresh":
+        with_torch()
     stored = sorted((ROOT / "tests" / "estimate" / "recorded").glob("*.json"))
     for path in stored:
         recording = check(path)
@@ -151,6 +204,8 @@ def main():
     is_refused(recording, lambda r: r["programs"][0]["calls"].update(phase=[3]))
     is_refused(recording, lambda r: r["programs"][0]["saves"].pop("until"))
     is_refused(recording, lambda r: r["programs"][0].update(switched=2))
+    if part == "stored":
+        return print(f"{len(stored)} stored recordings")
     if importlib.util.find_spec("torch"):
         with tempfile.TemporaryDirectory() as folder:
             check_fresh(sys.argv[1], pathlib.Path(folder))

@@ -62,18 +62,35 @@ static void widen(recorded_edit *e) {
     memory_free(is_cast);
 }
 
-/* On a CPU products of 16 bits copy what they read within themselves; those of f32 do not. Such a storage
- * comes and goes with its call, and no call has it as an operand. */
-static void forget_copies_within(recorded_edit *e) {
-    bool *is_operand = memory_new((size_t)e->storage_count + 1, sizeof *is_operand);
-    if (!is_operand) e->failed = true;
-    for (uint32_t i = 0; is_operand && i < e->operand_count; i++) is_operand[e->operands[i]] = true;
-    for (uint32_t i = 1; is_operand && i <= e->storage_count; i++) {
+/* By storage: does it come and go within a call, so that none has it as an operand? */
+static bool *find_within(recorded_edit *e) {
+    bool *within = memory_new((size_t)e->storage_count + 1, sizeof *within);
+    if (!within) e->failed = true;
+    for (uint32_t i = 1; within && i <= e->storage_count; i++) {
         const edit_storage *s = edit_at(e, i);
-        bool within = s->role == RECORDING_MADE && s->born && s->died == s->born && !is_operand[i];
-        if (within && strstr(edit_call_name(e, s->born), "mm")) edit_drop(e, i);
+        within[i] = s->role == RECORDING_MADE && s->born && s->died == s->born;
     }
-    memory_free(is_operand);
+    for (uint32_t i = 0; within && i < e->operand_count; i++) within[e->operands[i]] = false;
+    return within;
+}
+
+/* On a CPU products of 16 bits copy what they read within themselves; those of f32 do not. */
+static void forget_copies_within(recorded_edit *e) {
+    bool *within = find_within(e);
+    for (uint32_t i = 1; within && i <= e->storage_count; i++)
+        if (within[i] && strstr(edit_call_name(e, edit_at(e, i)->born), "mm")) edit_drop(e, i);
+    memory_free(within);
+}
+
+/* A copy that a call makes within itself has the type of what it reads first. */
+static void lower_within(recorded_edit *e) {
+    bool *within = find_within(e);
+    for (uint32_t i = 1; within && i <= e->storage_count; i++) {
+        uint32_t call = edit_at(e, i)->born;
+        bool copies = within[i] && is_wide(e, i) && e->calls[call].reads;
+        if (copies && is_narrow(e, edit_reads(e, call)[0])) edit_retype(e, i, narrow);
+    }
+    memory_free(within);
 }
 
 /* ---- which calls cast ---- */
@@ -488,6 +505,7 @@ static void lower(retyping *t) {
         if (e->calls[call].phase == RECORDING_BACKWARD) retype_backward(t, call);
         if (e->calls[call].phase == RECORDING_UPDATE) retype_makes(e, call, promoted(e, call));
     }
+    lower_within(e);
 }
 
 void recorded_retype(recorded_edit *e, torch_types to, bool cuda, bool own_casts) {
