@@ -20,7 +20,8 @@ pass_context compose_context(const compose_run *r, const compose_choice *c) {
                            .threads = r->lower.threads,
                            .clipping = r->optimizer.clip > 0,
                            .away = r->folder || compose_apart(r),
-                           .narrow_weights = optimizer_takes_narrow(r->optimizer.kind) };
+                           .narrow_weights = optimizer_takes_narrow(r->optimizer.kind),
+                           .device = lower_device(&r->lower) };
 }
 
 /* ---- passes ---- */

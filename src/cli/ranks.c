@@ -274,7 +274,8 @@ static told_plan tell_plan(const decision *d) {
     told_plan t = { .peak_bytes = d->plan.peak_bytes,
                     .arena_bytes = d->plan.pools[POOL_MEMORY].arena_bytes,
                     .choice = hash_name(words) };
-    snprintf(t.products, sizeof t.products, "%s", products_kind(d));
+    char kind[PRODUCTS_KIND_BYTES];
+    snprintf(t.products, sizeof t.products, "%s", products_kind(d, kind));
     return t;
 }
 

@@ -18,16 +18,18 @@ typedef struct {
 /* Rates for the model of time, per second, of all threads together. */
 enum { DEVICE_SOURCE_BYTES = 256 };
 typedef struct {
-    double flops[WORK_KINDS]; /* multiply-adds count two */
-    double draws;             /* random numbers */
-    double moved;             /* bytes that products pack and add up */
-    double cached;            /* bytes of operands that are in a cache */
-    double bandwidth;         /* bytes of memory, one after the other */
-    double fetched;           /* bytes of memory that products read and write in pieces */
-    double cache_bytes;       /* how much of what was touched last is still in a cache */
-    double call_seconds;      /* of starting one kernel, */
-    double captured_seconds;  /* and one of a program that was captured; 0: none is (device.capture) */
-    double file_read;         /* bytes from a file, past all caches */
+    double flops[WORK_KINDS];           /* multiply-adds count two */
+    double by_library, by_library_half; /* products by a library (device/library.h), of f32 and of 16 bits; 0:
+                                           there is none */
+    double draws;                       /* random numbers */
+    double moved;                       /* bytes that products pack and add up */
+    double cached;                      /* bytes of operands that are in a cache */
+    double bandwidth;                   /* bytes of memory, one after the other */
+    double fetched;                     /* bytes of memory that products read and write in pieces */
+    double cache_bytes;                 /* how much of what was touched last is still in a cache */
+    double call_seconds;                /* of starting one kernel, */
+    double captured_seconds; /* and one of a program that was captured; 0: none is (device.capture) */
+    double file_read;        /* bytes from a file, past all caches */
     double file_written;
     double copied;      /* bytes between a device apart and the host's memory */
     double scale;       /* on the whole: what a run took over what was predicted; 1: nothing known */
@@ -137,6 +139,11 @@ struct device {
      * seconds of the monotonic clock; `*at` is written when `end` returns. */
     status (*stamps)(const device *d, uint64_t most);
     void (*stamp)(const device *d, double *at);
+
+    /* Opens the library that may make its products (device/library.h), before anything is planned: what it
+     * takes of either memory counts as the device's own from then on. INVALID: it is not to be had. NULL: the
+     * device knows of none. */
+    status (*library)(const device *d);
 
     /* Only of a device that is emulated: before (`begins`) and after a kernel of the host's, which runs
      * where the device has none. NULL: there has to be one. */

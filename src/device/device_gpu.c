@@ -41,8 +41,8 @@ static double tensor_cores_of(const device_gpu *g) {
 }
 
 /* Which part of a peak our kernels reach, as an H200 was seen to take for gpt2 (bench/results/gpu_step.md).
- * Of tensor cores' it is a guess: they have not been timed. WORK_PRODUCTS_HALF and WORK_ATTENTION_HALF are
- * for their kernels alone (lower_cost). */
+ * Of tensor cores' and of a library's it is a guess: they have not been timed. WORK_PRODUCTS_HALF and
+ * WORK_ATTENTION_HALF are for their kernels alone (lower_cost). */
 enum { CAPTURE_BYTES = 16 << 10 /* of a call: not measured */ };
 /* What starting a kernel of a graph takes of what starting one by itself takes: 0.5 of 0.9 microseconds on a
  * V100 (A. Gray, "Getting Started with CUDA Graphs", NVIDIA 2019). */
@@ -58,6 +58,8 @@ device_rates device_gpu_rates(const device_gpu *g, int threads) {
     for (int k = 0; k < WORK_KINDS; k++) r.flops[k] = 0.3 * g->f32;
     r.flops[WORK_PRODUCTS] = 0.15 * g->f32;
     r.flops[WORK_PRODUCTS_HALF] = fmax(0.25 * tensor_cores_of(g), r.flops[WORK_PRODUCTS]);
+    r.by_library = 0.6 * g->f32;
+    r.by_library_half = fmax(0.5 * tensor_cores_of(g), r.by_library);
     r.flops[WORK_ATTENTION] = 0.12 * g->f32;
     r.flops[WORK_ATTENTION_HALF] = fmax(0.15 * tensor_cores_of(g), r.flops[WORK_ATTENTION]);
     r.draws = 0.05 * g->f32;
@@ -89,6 +91,8 @@ device_parts device_gpu_reserve_seen(const device_parts *seen) {
                            .code = units_align(seen->code + 8 * mib, 16 * mib),
                            .handles = units_align(seen->handles + 4 * mib, 8 * mib) };
 }
+
+uint64_t device_gpu_library_later(void) { return 64u << 20; }
 
 uint64_t device_gpu_driver(void) { return 512u << 20; }
 

@@ -26,6 +26,10 @@ device_parts device_gpu_reserve_seen(const device_parts *seen);
 /* What a program of so many calls takes there where it is captured (device.capture). */
 uint64_t device_gpu_capture_bytes(uint64_t calls);
 
+/* What a library's products take there beside its handle, when the first of each kind is made: their code.
+ * A guess: it was not measured. */
+uint64_t device_gpu_library_later(void);
+
 /* What its driver takes of the host's memory: a guess until it was measured, and above what small programs
  * were seen to take. */
 uint64_t device_gpu_driver(void);

@@ -51,8 +51,9 @@ typedef struct {
     int64_t ranks, apart;    /* of `sent`: the ranks that do so together, 0: all; and how far it is from the
                                 number of one to that of the next, 0: 1 */
     op_way way;
-    double work;    /* flops that the kernels really do, waste included; 0: the same */
-    work_kind kind; /* of flops and work */
+    double work;     /* flops that the kernels really do, waste included; 0: the same */
+    work_kind kind;  /* of flops and work */
+    bool by_library; /* products that are no kernel's of ours: device_rates.by_library */
 } op_cost;
 
 /* A buffer as kernels see it. Absent optional inputs have data NULL and dtype DTYPE_NONE. */

@@ -4,10 +4,16 @@
 #include "lower/movements.h"
 #include "lower/pieces.h"
 
+static double rate_of(const op_cost *cost, const device_rates *rates) {
+    double library = cost->kind == WORK_PRODUCTS_HALF ? rates->by_library_half : rates->by_library;
+    bool by_library = cost->by_library && work_is_products(cost->kind) && library > 0;
+    return by_library ? library : rates->flops[cost->kind];
+}
+
 double predict_work(const op_cost *cost, const device_rates *rates) {
     double flops = cost->work > cost->flops ? cost->work : cost->flops;
     double functions = cost->functions > 0 ? cost->functions / rates->flops[WORK_FUNCTIONS] : 0;
-    return flops / rates->flops[cost->kind] + functions + cost->draws / rates->draws +
+    return flops / rate_of(cost, rates) + functions + cost->draws / rates->draws +
            cost->bytes_moved / rates->moved;
 }
 

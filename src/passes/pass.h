@@ -56,6 +56,7 @@ typedef struct {
     bool away;           /* the run has a place for what does not stay in the memory that computes */
     bool narrow_weights; /* the optimizer takes weights of 16 bits */
     const struct pass_adapters *adapters; /* passes/adapting.h; NULL: none */
+    const struct device *device;          /* that will compute; NULL: it is not known */
 } pass_context;
 
 typedef struct pass_adapting pass_adapting;
@@ -80,6 +81,11 @@ typedef struct {
                       `effect` and `gradients` say. Bounds of the search rest on this (search/stem.h) */
     bool asked_for; /* it decides what is trained. So it is used only where the user pins it: neither a budget
                        nor --allow brings it in */
+
+    /* It needs something that is not snug's, and opens it: before anything is planned, where the setting is
+     * pinned or --allow names it. So it is used only there, whatever its class. INVALID: that is not to be
+     * had. NULL: it needs nothing. */
+    status (*open)(const struct device *d);
 
     /* Reads the user's text; STATUS_INVALID with a sentence. "auto" and "off" never get here. */
     status (*parse)(const char *text, pass_setting *out);

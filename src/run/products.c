@@ -3,10 +3,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/digest.h"
 #include "base/instructions.h"
+#include "device/library.h"
 #include "ir/graph.h"
 #include "ops/matmul/matmul_kernel.h"
 
+#define LIBRARY "cuBLASLt" /* as library_name begins */
 #define TENSOR INSTRUCTIONS_TENSOR "-"
 
 static const char *tensor_kind(uint32_t capability) {
@@ -24,6 +27,8 @@ static const char *tensor_kind(uint32_t capability) {
 
 typedef struct {
     bool halves, pairs, tensor; /* products of 16 bits, of bf16 among them, on tensor cores among them */
+    bool library;               /* of any type, by a library; */
+    digest ways;                /* what they are, and their algorithms */
 } found;
 
 static bool is_half(dtype type) { return type == DTYPE_BF16 || type == DTYPE_F16; }
@@ -32,6 +37,12 @@ static void look(const program *p, found *f) {
     const graph *g = &p->graph;
     for (uint32_t s = 0; s < p->count; s++) {
         const node *n = graph_node(g, p->steps[s].node);
+        if (lower_cost(g, &p->steps[s]).by_library) {
+            f->library = true;
+            digest_add(&f->ways, node_attributes(g, n), n->op->attribute_bytes);
+            digest_add(&f->ways, graph_shape(g, node_out(g, n, 0)), sizeof(shape));
+            continue;
+        }
         for (const op_kernel *k = n->op->tensor; k && k->name; k++) f->tensor |= k == p->steps[s].kernel;
         if (n->op->traits & OP_WIDENED_PAIRS) f->halves = f->pairs = true;
         bool parts = n->op->traits & OP_PAIRS; /* of its first input */
@@ -42,19 +53,33 @@ static void look(const program *p, found *f) {
     }
 }
 
-const char *products_kind(const decision *d) {
-    const device *on = d->plan.device;
+static const char *own_kind(const found *f, const device *on) {
     bool is_gpu = on && on->kind != DEVICE_CPU;
-    found f = { 0 };
-    for (uint32_t i = 0; i < d->plan.program_count; i++) look(&d->plan.programs[i].program, &f);
-    if (f.tensor) return tensor_kind(on->capability);
-    if (!f.halves) return "";
-    return is_gpu || !f.pairs ? PRODUCTS_WIDENED : instructions_kind();
+    if (f->tensor) return tensor_kind(on->capability);
+    if (!f->halves) return "";
+    return is_gpu || !f->pairs ? PRODUCTS_WIDENED : instructions_kind();
 }
+
+const char *products_kind(const decision *d, char kind[PRODUCTS_KIND_BYTES]) {
+    char digits[DIGEST_TEXT_BYTES];
+    found f = { .ways = digest_begin() };
+    for (uint32_t i = 0; i < d->plan.program_count; i++) look(&d->plan.programs[i].program, &f);
+    const char *own = own_kind(&f, d->plan.device);
+    if (f.library)
+        snprintf(kind, PRODUCTS_KIND_BYTES, "%s %s%s%s", library_name(),
+                 digest_text_of(digest_value(&f.ways), digits), own[0] ? " and " : "", own);
+    else
+        snprintf(kind, PRODUCTS_KIND_BYTES, "%s", own);
+    return kind;
+}
+
+bool products_by_library(const char *kind) { return strncmp(kind, LIBRARY, strlen(LIBRARY)) == 0; }
 
 const char *products_way(const char *kind, char way[PRODUCTS_WAY_BYTES]) {
     size_t length = strlen(INSTRUCTIONS_TENSOR);
-    if (strcmp(kind, PRODUCTS_WIDENED) == 0)
+    if (products_by_library(kind))
+        snprintf(way, PRODUCTS_WAY_BYTES, "that version of the library, on such a GPU and with that plan");
+    else if (strcmp(kind, PRODUCTS_WIDENED) == 0)
         snprintf(way, PRODUCTS_WAY_BYTES, "--instructions %s", kind);
     else if (strncmp(kind, INSTRUCTIONS_TENSOR, length) == 0 && kind[length])
         snprintf(way, PRODUCTS_WAY_BYTES, "--instructions %s, on a GPU of capability %s", INSTRUCTIONS_TENSOR,

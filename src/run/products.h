@@ -7,9 +7,15 @@
 #define PRODUCTS_WIDENED "widened" /* as they may be made on every kind of device */
 
 /* "amx", "avx512-bf16" or PRODUCTS_WIDENED; of a GPU's tensor cores "tensor-cores-9.0", since another
- * capability may add in another order; "": the plan has no such products. */
-const char *products_kind(const decision *d);
+ * capability may add in another order; "": the plan has no such products. Where a library makes some, of
+ * whatever type, "cuBLASLt 13.1.0 0123456789abcdef" stands before: its version, and a digest of its products
+ * with their algorithms. Returns `kind`. */
+enum { PRODUCTS_KIND_BYTES = 96 };
+const char *products_kind(const decision *d, char kind[PRODUCTS_KIND_BYTES]);
+
+/* Is it a kind of which a library makes some? */
+bool products_by_library(const char *kind);
 
 /* What goes on with a kind: "--instructions amx, where the processor has these". */
-enum { PRODUCTS_WAY_BYTES = 128 };
+enum { PRODUCTS_WAY_BYTES = 256 };
 const char *products_way(const char *kind, char way[PRODUCTS_WAY_BYTES]);

@@ -347,6 +347,20 @@ static status read_pins(setup *s) {
     return STATUS_OK;
 }
 
+/* What techniques need that is not snug's (pass.open). */
+static status open_needed(const setup *s, const device *on) {
+    const search_request *q = &s->request;
+    for (int i = 0; pass_table[i]; i++) {
+        if (!pass_table[i]->open || !q->run.training || q->pins[i].kind == SEARCH_OFF) continue;
+        bool wanted = q->pins[i].kind == SEARCH_PINNED || q->lossy[i].named;
+        if (wanted)
+            TRY(pass_table[i]->open(on));
+        else if (q->lossy[i].given)
+            STATUS_IGNORED(pass_table[i]->open(on)); /* `all` is what there is */
+    }
+    return STATUS_OK;
+}
+
 /* Is a technique pinned that begins training at weights which are stored so? */
 static bool is_begun_at(const setup *s, const char *stores, const pass_setting *stored) {
     for (int i = 0; pass_table[i]; i++)
@@ -584,6 +598,7 @@ static status make_request(setup *s) {
                           o->allow);
     if (o->allow) TRY(advise_allow(&s->request, o->allow));
     TRY(read_pins(s));
+    TRY(open_needed(s, on));
     TRY(check_adapting(s));
     return pin_stored(s);
 }

@@ -14,12 +14,13 @@
 /* --allow is about these. A pass that is asked_for decides what is trained: that is no choice of the planner.
  */
 static bool is_lossy(const pass *p) { return p->class == PASS_LOSSY && !p->asked_for; }
+static bool is_to_be_allowed(const pass *p) { return is_lossy(p) || p->open; }
 
 /* "precision, optimizer-state" */
 static void add_lossy_options(text *out) {
     char option[PASS_OPTION_BYTES];
     for (int i = 0; pass_table[i]; i++)
-        if (is_lossy(pass_table[i]))
+        if (is_to_be_allowed(pass_table[i]))
             text_add(out, "%s%s", out->length ? ", " : "", pass_option(pass_table[i], option));
 }
 
@@ -62,12 +63,12 @@ static status allow_one(search_request *q, char *item) {
             "--allow: %s is nothing that a budget chooses; where it is wanted, say --%s and its setting",
             option, option);
     if (setting) TRY(pass_table[i]->parse(setting, &read));
-    if (!is_lossy(pass_table[i]) || read.class != PASS_LOSSY)
+    if (!is_to_be_allowed(pass_table[i]) || (read.class != PASS_LOSSY && !pass_table[i]->open))
         return status_set(STATUS_INVALID,
                           "--allow: %s%s%s does not change numerics, so that the planner uses it without "
                           "being asked; leave it out",
                           option, setting ? "=" : "", setting ? setting : "");
-    q->lossy[i].given = true;
+    q->lossy[i].given = q->lossy[i].named = true;
     if (setting) snprintf(q->lossy[i].setting, sizeof q->lossy[i].setting, "%s", read.text);
     return STATUS_OK;
 }

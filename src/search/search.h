@@ -23,7 +23,7 @@ typedef struct {
     } pins[PASS_MAX];   /* by pass, in the order of pass_table */
     pass_class allowed; /* PASS_EXACT: --exact; else PASS_REASSOCIATING */
     struct {
-        bool given;
+        bool given, named;                               /* named: by itself, not by `all` */
         char setting[sizeof(((pass_setting *)0)->text)]; /* this one only; "": any */
     } lossy[PASS_MAX]; /* by pass: what --allow names. Other LOSSY settings are used only where pinned */
 } search_request;

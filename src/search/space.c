@@ -73,7 +73,7 @@ static status pinned_choice(const search_request *q, int i, const graph *g, cons
 }
 
 static bool is_allowed(const search_request *q, int i, const pass_setting *s) {
-    if (s->class <= q->allowed) return true;
+    if (s->class <= q->allowed && !pass_table[i]->open) return true;
     const char *only = q->lossy[i].setting;
     return q->allowed != PASS_EXACT && q->lossy[i].given && (!only[0] || strcmp(only, s->text) == 0);
 }

@@ -94,7 +94,8 @@ static void describe_plan(const decision *d, trainer_state *t) {
         snprintf(t->passes[i].setting, sizeof t->passes[i].setting, "%s", s->text);
         t->passes[i].class = s->class;
     }
-    const char *products = products_kind(d);
+    char products[PRODUCTS_KIND_BYTES];
+    products_kind(d, products);
     if (strcmp(products, PRODUCTS_WIDENED) != 0) snprintf(t->products, sizeof t->products, "%s", products);
 }
 

@@ -100,6 +100,8 @@ static status pin(const search_request *asked, const trainer_state *t, keeping k
         q->pins[i].kind = setting[0] ? SEARCH_PINNED : SEARCH_OFF;
         q->pins[i].held = true;
         if (setting[0]) TRY(pass_table[i]->parse(setting, &q->pins[i].setting));
+        if (setting[0] && pass_table[i]->open) /* not to be had: the pin contradicts, others are tried */
+            STATUS_IGNORED(pass_table[i]->open(asked->run.lower.device));
     }
     bool cut = keep == KEEP_ALL || (keep == KEEP_RESULTS && cut_matters(t, NULL));
     if (!q->micro_batch && cut) q->micro_batch = t->micro_batch;
@@ -242,29 +244,37 @@ static const char *products_were(const resume *r) {
 }
 
 static bool products_differ(const resume *r, const decision *d) {
-    const char *are = products_kind(d);
+    char are[PRODUCTS_KIND_BYTES];
+    products_kind(d, are);
     return are[0] && strcmp(are, products_were(r)) != 0 &&
            change_of(&r->state, &d->point.choice).class != PASS_LOSSY;
 }
 
+/* A library makes those of f32 as well. */
+static const char *products_of(const resume *r, const char *are) {
+    return products_by_library(are) || products_by_library(products_were(r)) ? "" : " of 16 bits";
+}
+
 static void say_products(resume *r, const decision *d) {
-    char way[PRODUCTS_WAY_BYTES];
+    char way[PRODUCTS_WAY_BYTES], are[PRODUCTS_KIND_BYTES];
     if (products_differ(r, d))
         resume_say(r,
-                   "products of 16 bits were %s and are %s, so results differ in their last digits; what "
+                   "products%s were %s and are %s, so results differ in their last digits; what "
                    "goes on as before: %s",
-                   products_were(r), products_kind(d), products_way(products_were(r), way));
+                   products_of(r, products_kind(d, are)), products_were(r), are,
+                   products_way(products_were(r), way));
 }
 
 /* --exact at a resume means the results of the run as it was begun. Pins beside it must not change those. */
 static status check_exact(const resume *r, const setup *s, const decision *d) {
-    char way[PRODUCTS_WAY_BYTES];
+    char way[PRODUCTS_WAY_BYTES], are[PRODUCTS_KIND_BYTES];
     if (!s->options.exact) return STATUS_OK;
     if (products_differ(r, d))
         return status_set(STATUS_INVALID,
-                          "--exact keeps the results of %s, whose products of 16 bits were %s and would be "
+                          "--exact keeps the results of %s, whose products%s were %s and would be "
                           "%s; take %s, or leave --exact out",
-                          r->folder, products_were(r), products_kind(d), products_way(products_were(r), way));
+                          r->folder, products_of(r, products_kind(d, are)), products_were(r), are,
+                          products_way(products_were(r), way));
     if (change_of(&r->state, &d->point.choice).class == PASS_EXACT) return STATUS_OK;
     return status_set(
         STATUS_INVALID,

@@ -7,7 +7,7 @@
 #include "run/identity.h"
 
 /* Written as 1 where there is one file of each kind, which earlier versions read. */
-enum { TRAINER_STATE_FORMAT = 2, TRAINER_STATE_PRODUCTS_BYTES = 24 };
+enum { TRAINER_STATE_FORMAT = 2, TRAINER_STATE_PRODUCTS_BYTES = 96 };
 
 /* The safetensors files of one kind beside it, and what they must be. */
 typedef struct {

@@ -14,6 +14,7 @@
 extern "C" {
 #include "base/units.h"
 #include "device/device_gpu.h"
+#include "device/library.h"
 }
 #include "device/cuda/gpu.h"
 #include "device/cuda/parts_cuda.h"
@@ -353,6 +354,20 @@ static bool happened(const device *, uint64_t event) {
     return true;
 }
 
+/* ---- a library's products ---- */
+
+/* Its handle counts as code, and so does what it takes of the host's memory as the driver's. */
+static status library(const device *) {
+    if (library_name()[0]) return STATUS_OK;
+    uint64_t before = cuda_parts_own(), host_before = device_resident();
+    TRY(library_open(g.lane[LANE_COMPUTE], false));
+    cudaDeviceSynchronize();
+    uint64_t after = cuda_parts_own(), host_after = device_resident();
+    if (after > before) g.parts.code += after - before;
+    if (host_after > host_before) g.host_bytes += host_after - host_before;
+    return STATUS_OK;
+}
+
 /* ---- what it says of itself ---- */
 
 static device_rates rates(const device *, int threads) {
@@ -369,7 +384,11 @@ static device_parts beside(const device *) {
     return start() ? cuda_parts_now(&g.parts, g.pool_bytes, g.joined) : device_parts{};
 }
 
-static device_parts reserve(const device *) { return device_gpu_reserve_seen(&g.parts); }
+static device_parts reserve(const device *) {
+    device_parts r = device_gpu_reserve_seen(&g.parts);
+    if (library_name()[0]) r.code += device_gpu_library_later();
+    return r;
+}
 
 /* Some of it comes with the first kernels and copies. */
 static uint64_t driver(const device *) {
@@ -378,7 +397,7 @@ static uint64_t driver(const device *) {
 }
 
 static status failed(const device *) {
-    if (g.failed == cudaSuccess) return STATUS_OK;
+    if (g.failed == cudaSuccess) return library_failed();
     return status_set(STATUS_FAILED, "%s failed in the run: %s", g.is.name, cudaGetErrorString(g.failed));
 }
 
@@ -393,7 +412,7 @@ static device cuda() {
     d.failed = failed, d.carry = carry, d.call = call, d.stamps = stamps, d.stamp = stamp;
     d.stream = stream, d.happened = happened;
     d.capture = capture, d.captured = captured, d.replay = replay, d.release = release;
-    d.capture_bytes = capture_bytes;
+    d.capture_bytes = capture_bytes, d.library = library;
     return d;
 }
 

@@ -14,6 +14,7 @@
 
 extern "C" {
 #include "base/units.h"
+#include "device/library.h"
 }
 #include "device/cuda/emulate_lanes.h"
 #include "device/cuda/emulate_stream.h"
@@ -438,6 +439,31 @@ void *stream(const device *) {
     return &moving;
 }
 
+/* ---- a library's products ---- */
+
+/* As a kernel is: within a run on the lane of kernels, kept while a program is captured. */
+void multiplying_give(emulated_stream *, bool (*function)(void *), const void *context, uint64_t bytes) {
+    operation o = {};
+    o.move = function;
+    o.arguments.assign((const char *)context, (const char *)context + bytes);
+    if (capturing) {
+        capturing->push_back(std::move(o));
+        return;
+    }
+    emulated_seen.launches++, emulated_seen.products++;
+    give(LANE_COMPUTE, std::move(o));
+}
+
+emulated_stream multiplying = { multiplying_give, is_in_pool };
+
+status library(const device *) { return library_open(&multiplying, true); }
+
+/* What it is taken for: its handle, and what comes with its first product. */
+uint64_t library_bytes() {
+    const uint64_t handle = 48 << 10, first = 16 << 10;
+    return !library_name()[0] ? 0 : emulated_seen.products ? handle + first : handle;
+}
+
 /* Whoever asks finds that the lane has come there, or to what waits for another rank. */
 bool happened(const device *, uint64_t number) {
     while (lanes[LANE_RANKS].done < number)
@@ -454,6 +480,7 @@ void after(const device *, device_lane l, device_lane other, uint64_t number) {
 device_rates rates(const device *, int threads) {
     device_rates r = device_rates_default(threads);
     r.copied = r.file_read;
+    r.by_library = 2 * r.flops[WORK_PRODUCTS], r.by_library_half = 4 * r.flops[WORK_PRODUCTS];
     r.captured_seconds = device_capture_allowed() ? r.call_seconds : 0;
     snprintf(r.source, sizeof r.source, "built-in table of the processor that emulates it");
     return r;
@@ -468,6 +495,7 @@ device_parts beside(const device *) {
     if (emulated_seen.launches) p.code += is.moves;
     if (joined) p.ranks += emulated_told_get().transport;
     p.captured = captured_bytes;
+    p.code += library_bytes();
     return p;
 }
 
@@ -478,7 +506,11 @@ uint64_t available(const device *d) {
     return is.memory > taken ? is.memory - taken : 0;
 }
 
-device_parts reserve(const device *) { return { 640 << 10, 256 << 10, 128 << 10, 0, 0 }; }
+device_parts reserve(const device *) {
+    device_parts r = { 640 << 10, 256 << 10, 128 << 10, 0, 0 };
+    if (library_name()[0]) r.code += 64 << 10;
+    return r;
+}
 
 /* The code of kernels, and what runs their threads, are in the process here. */
 uint64_t driver(const device *) { return 1u << 20; }
@@ -494,7 +526,7 @@ uint64_t resident(const device *) {
 }
 
 status failed(const device *) {
-    if (!is_lost()) return STATUS_OK;
+    if (!is_lost()) return library_failed();
     return status_set(STATUS_FAILED, "the emulated GPU was lost at operation %llu of the run",
                       (unsigned long long)emulated_told_get().lost);
 }
@@ -517,7 +549,7 @@ device emulated() {
     d.copy = copy, d.call = call, d.mark = mark, d.after = after;
     d.stream = stream, d.happened = happened;
     d.capture = capture, d.captured = captured, d.replay = replay, d.release = release;
-    d.capture_bytes = capture_bytes;
+    d.capture_bytes = capture_bytes, d.library = library;
     return d;
 }
 

@@ -1,6 +1,6 @@
 /* A stream of the emulated GPU, as a library sees it that works there: the lane on which ranks move
- * (device.stream). A stand-in for such a library puts functions there, and the lane comes to them when events
- * and pace have it do so. */
+ * (device.stream), or that of kernels (device.library). A stand-in for such a library puts functions there,
+ * and the lane comes to them when events and pace have it do so. */
 #pragma once
 
 #include <stdbool.h>

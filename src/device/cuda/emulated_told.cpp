@@ -23,6 +23,7 @@ void write_counts() {
                  { "pools", c.pools },
                  { "pinned_pools", c.pinned_pools },
                  { "launches", c.launches },
+                 { "products", c.products },
                  { "captured", c.captured },
                  { "replayed", c.replayed },
                  { "by_host", c.by_host },
