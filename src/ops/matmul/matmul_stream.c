@@ -213,6 +213,17 @@ static float *sums_of(const slices *k, int64_t slice, int64_t first) {
     return k->sums + (slice * k->job->p->columns + first) * k->job->width;
 }
 
+/* One row may be read from end to end, with nothing asked for: AMD's processors then look far enough ahead by
+ * themselves. An Intel does not. One thread of a Xeon (family 6, model 207) so reads f32 at 0.73 of memory's
+ * speed and bf16 at 0.63, and at 0.92 where some depths at once are walked and the next ones asked for. */
+static bool may_read_on(void) {
+#if defined(__x86_64__)
+    return !__builtin_cpu_is("intel");
+#else
+    return true;
+#endif
+}
+
 /* Depths `from` .. `end` of a slice, of all columns or some. */
 static matmul_strip strip_of(const slices *k, matmul_operand *b, int64_t slice, int64_t from, int thread) {
     const job *j = k->job;
@@ -221,7 +232,7 @@ static matmul_strip strip_of(const slices *k, matmul_operand *b, int64_t slice, 
     return (matmul_strip){ .rows = j->width,
                            .columns = j->p->columns,
                            .depth = least(MATMUL_DEPTH, j->p->depth - slice * MATMUL_DEPTH) - from,
-                           .sequential = j->width == 1 && j->kernel->type == DTYPE_F32,
+                           .sequential = j->width == 1 && j->kernel->type == DTYPE_F32 && may_read_on(),
                            .a = a_at(j, depth),
                            .b = b,
                            .sum = sums_of(k, slice, 0),

@@ -4,10 +4,11 @@
  *
  * Memory gives the most to a thread that reads on and on from one place: then the processor itself looks far
  * ahead. So a b that lies across goes slice by slice of the depth, each of them a range of memory of one
- * thread; sums of slices wait in scratch until all are there. One row is read from end to end. More rows
- * would spend their time on loading and storing sums: they walk some depths at once, and ask for what comes
- * next, into the second cache. Into the first one it would be slower: fewer such requests can be on their way
- * than the processor's own. Codes, and what is too large for this, go by ranges of columns instead. */
+ * thread; sums of slices wait in scratch until all are there. One row is read from end to end on processors
+ * that look ahead well. More rows would spend their time on loading and storing sums: they walk some depths
+ * at once, and ask for what comes next, into the second cache. Into the first one it would be slower: fewer
+ * such requests can be on their way than the processor's own. Codes, and what is too large for this, go by
+ * ranges of columns instead. */
 #pragma once
 
 #include "ops/matmul/matmul_kernel.h"
