@@ -131,9 +131,10 @@ static void any_case(const lab *l, uint32_t *random) {
     lab_result_close(&a);
 }
 
-/* One is tested with the files that it makes, one is of several processes. */
+/* One is tested with the files that it makes, one is of several processes, one wants a GPU's library. */
 static bool is_elsewhere(const char *name) {
-    return strcmp(name, "quantize") == 0 || strcmp(name, "sharding") == 0;
+    return strcmp(name, "quantize") == 0 || strcmp(name, "sharding") == 0 ||
+           strcmp(name, "library_products") == 0;
 }
 
 static void range(int *first, int *last) {
