@@ -9,6 +9,7 @@
 #include "cli/cli.h"
 #include "comm/comm.h"
 #include "comm/links.h"
+#include "device/cpu/memory_nodes.h"
 #include "device/device_file.h"
 #include "device/device_gpu.h"
 #include "io/json.h"
@@ -130,8 +131,11 @@ static void print(output *out, int threads, const device_rates *r) {
     output_add(out, "  usable    %d (affinity and quota of the control group)\n", threads_available());
     output_add(out, "  kernels   %s; products of bf16 %s\n", device_instructions(), instructions_kind());
     print_sets(out);
-    output_add(out, "Memory      %s, %s free\n", units_bytes_text(device_memory(), a),
-               units_bytes_text(device_available(), b));
+    int nodes = memory_nodes_shared("");
+    char dealt[64] = "";
+    if (nodes > 1) snprintf(dealt, sizeof dealt, "; pools lie on its %d nodes in turns", nodes);
+    output_add(out, "Memory      %s, %s free%s\n", units_bytes_text(device_memory(), a),
+               units_bytes_text(device_available(), b), dealt);
     output_add(out, "Rates       %s; with %d thread%s\n", r->source, threads, threads > 1 ? "s" : "");
     output_add(out, "  products  %.0f GFLOP/s, and %.1f GB/s of packing\n", 1e-9 * r->flops[WORK_PRODUCTS],
                1e-9 * r->moved);
@@ -227,6 +231,7 @@ static void print_json(output *out, int threads, const device_rates *r, const de
     json_put_string(&w, "instructions", device_instructions());
     put_sets(&w);
     json_put_unsigned(&w, "memory_bytes", device_memory());
+    json_put_unsigned(&w, "memory_nodes", (uint64_t)memory_nodes_shared(""));
     json_put_unsigned(&w, "free_bytes", device_available());
     json_put_unsigned(&w, "cache_bytes", (uint64_t)r->cache_bytes);
     json_put_integer(&w, "threads", threads);

@@ -14,6 +14,7 @@
 #include "base/cgroup.h"
 #include "base/threads.h"
 #include "base/units.h"
+#include "device/cpu/memory_nodes.h"
 
 static const uint64_t PAGE = 4096;
 
@@ -30,6 +31,7 @@ status device_pool_open(device_pool *p, uint64_t bytes) {
     if (data == MAP_FAILED)
         return status_set(STATUS_NO_FIT, "the machine refuses %llu bytes for the pool: %s",
                           (unsigned long long)size, strerror(errno));
+    memory_nodes_spread("", data, size);
     madvise(data, size, MADV_HUGEPAGE); /* walks over matrices need fewer translations; may be refused */
     for (uint64_t at = 0; at < size; at += PAGE) ((volatile char *)data)[at] = 0;
     *p = (device_pool){ .data = data, .bytes = size };
