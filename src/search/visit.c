@@ -1,5 +1,6 @@
 #include "search/visit.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 
 #include "base/memory.h"
@@ -27,6 +28,10 @@ typedef struct {
     visit_failure *failures; /* by thread */
     uint32_t batch; /* so many indexes in a row go to one thread: their graphs grow from each other's */
 } walk;
+
+static _Atomic uint64_t looked_at;
+
+uint64_t visit_looked_at(void) { return atomic_load_explicit(&looked_at, memory_order_relaxed); }
 
 /* A graph that takes more memory than a candidate within reach may is not built to its end. */
 static void limit_graphs(const visit *v) {
@@ -100,6 +105,7 @@ static void look_at_batch(const walk *w, uint32_t batch, int thread) {
         if (result != STATUS_OK) found = (compose_least){ 0 };
         remember(&w->found[thread], &found);
         v->take(v->context, at, &found);
+        atomic_fetch_add_explicit(&looked_at, 1, memory_order_relaxed);
     }
     graph_limit(&(graph_room){ 0 });
 }

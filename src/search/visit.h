@@ -27,3 +27,7 @@ typedef struct {
 } visit;
 
 status visit_all(const visit *v, uint32_t count);
+
+/* Choices that all visits of this process have looked at: for a line of progress, also within a handler of
+ * signals. */
+uint64_t visit_looked_at(void);

@@ -9,9 +9,13 @@
 #include <cmocka.h>
 
 #include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "cli/command.h"
 #include "io/scratch.h"
@@ -34,12 +38,18 @@ static size_t read_to_the_end(int from) {
     return length;
 }
 
-/* Runs a training on a terminal of so many columns; what it shows is in `seen`. */
-static void train_on_terminal(int columns, const char *const *with) {
+/* A terminal; *other is what a command writes to. */
+static int open_terminal(int *other) {
     int terminal = posix_openpt(O_RDWR | O_NOCTTY);
     if (terminal < 0 || grantpt(terminal) != 0 || unlockpt(terminal) != 0) skip();
-    int other = open(ptsname(terminal), O_RDWR | O_NOCTTY);
-    if (other < 0) skip();
+    *other = open(ptsname(terminal), O_RDWR | O_NOCTTY);
+    if (*other < 0) skip();
+    return terminal;
+}
+
+/* Runs a training on a terminal of so many columns; what it shows is in `seen`. */
+static void train_on_terminal(int columns, const char *const *with) {
+    int other, terminal = open_terminal(&other);
     struct winsize size = { .ws_row = 24, .ws_col = (unsigned short)columns };
     ioctl(terminal, TIOCSWINSZ, &size);
     pid_t pid = command_start("train tiny/config.json --data text --out shown --overwrite --steps 60 "
@@ -104,6 +114,55 @@ static void colours_can_be_declined(void **state) {
     assert_non_null(strstr(seen, "step 60/60  loss "));
 }
 
+/* The number behind the last of these words; -1: they have not come. */
+static long number_behind(const char *words) {
+    const char *last = NULL;
+    for (const char *at = seen; (at = strstr(at, words)); at++) last = at + strlen(words);
+    return last ? strtol(last, NULL, 10) : -1;
+}
+
+/* What planning shows on a terminal until these words come, with a number of at least `number` behind them.
+ * The plan would take minutes; the command is ended then. */
+static void plan_on_terminal(const char *kind, const char *words, long number) {
+    static const char large[] =
+        "{\"model_type\":\"llama\",\"architectures\":[\"LlamaForCausalLM\"],\"hidden_size\":16384,"
+        "\"intermediate_size\":53248,\"num_attention_heads\":128,\"num_hidden_layers\":126,"
+        "\"num_key_value_heads\":8,\"vocab_size\":128256,\"max_position_embeddings\":8192}";
+    int other, terminal = open_terminal(&other);
+    scratch_write("large.json", large, sizeof large - 1);
+    pid_t pid = fork();
+    if (pid == 0) {
+        setenv("TERM", kind, 1);
+        dup2(other, STDOUT_FILENO), dup2(other, STDERR_FILENO);
+        execl(SNUG_BUILD "/snug", "snug", "plan", "large.json", "--batch", "64", "--context", "8192",
+              "--memory", "100GB", "--rates", "built-in", "--allow", "all", "--offload-to", ".", NULL);
+        _exit(127);
+    }
+    assert_true(pid > 0);
+    close(other);
+    size_t length = 0;
+    seen[0] = 0;
+    while (number_behind(words) < number) {
+        ssize_t n = read(terminal, seen + length, MOST - length);
+        if (n <= 0) fail_msg("'%s' did not come with %ld: %s", words, number, seen);
+        seen[length += (size_t)n] = 0;
+    }
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    close(terminal);
+}
+
+static void planning_tells_how_far_it_is(void **state) {
+    (void)state;
+    plan_on_terminal("xterm", " looked at in ", 3);
+    assert_non_null(strstr(seen, "\rlooking for the fastest plan that fits ... "));
+    assert_non_null(strstr(seen, " looked at in 1 s\033[K"));
+    plan_on_terminal("xterm", "\rlooking for the fastest plan that fits ... ", 1);
+    plan_on_terminal("dumb", "looking for the fastest plan that fits ...", 0);
+    assert_null(strstr(seen, "\033"));
+    assert_null(strstr(seen, "looked at"));
+}
+
 static bool appears(const char *path) {
     for (int i = 0; i < 3000 && access(path, F_OK) != 0; i++)
         nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
@@ -152,6 +211,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(live_lines_fit_the_terminal),
         cmocka_unit_test(colours_can_be_declined),
+        cmocka_unit_test(planning_tells_how_far_it_is),
         cmocka_unit_test(a_stuck_reader_stops_no_training),
         cmocka_unit_test(a_reader_that_leaves_stops_no_training),
     };
