@@ -43,20 +43,20 @@ void comm_only(const bool *with) { here.only = with; }
 
 static void move(const comm_order *o) {
     int rank = here.ranks.rank;
-    uint64_t place = o->some ? o->some : o->share, came = 0;
+    uint64_t place = o->some ? o->some : o->share, came = 0, went = 0;
     for (int r = 0; r < here.ranks.world; r++) {
         comm_pair p = here.only && !here.only[r] ? (comm_pair){ 0 } : comm_part(o, r, here.ranks);
         if (r == rank && p.receive_bytes) memmove(p.receive, p.send, p.receive_bytes);
         if (o->kind == COMM_EXCHANGE && p.receive)
             memset((char *)p.receive + p.receive_bytes, 0, place - p.receive_bytes);
-        if (r != rank) came += p.receive_bytes;
+        if (r != rank) came += p.receive_bytes, went += p.send_bytes;
         if (here.pairs) here.pairs[r] = p;
     }
     if (!here.module || atomic_load(&here.failed)) return;
     double began = clock_seconds();
     if (here.module->swap(here.pairs, here.limit, here.sentence)) atomic_store(&here.failed, true);
     here.moved.seconds += clock_seconds() - began;
-    here.moved.movements++, here.moved.bytes += came;
+    here.moved.movements++, here.moved.bytes += came, here.moved.sent += went;
 }
 
 comm_moved comm_moved_so_far(void) { return here.moved; }

@@ -47,7 +47,10 @@ void comm_reserve_seen(uint64_t bytes);
  *
  * Of `whole` bytes from rank to rank, without a share: FROM_BEFORE, what the rank before this one sends as
  * TO_NEXT; the first one gets nothing, and the last one sends nothing. AROUND: what the last one has goes to
- * the first. FROM_LAST: it goes to all.
+ * the first. FROM_LAST: it goes to all. SPREAD and COLLECT have it go to all in two steps: of as many
+ * pieces as ranks, aligned to COMM_PIECE bytes, one goes to each; then each sends its own to all others but
+ * the last, which has them. So nobody sends 2 * `whole` bytes, however many there are, unless pieces are as
+ * small as that.
  *
  * `group` not 0: ranks fall into groups of so many that follow each other. GATHER and EXCHANGE are between
  * those of a group, whose shares they are; what passes from rank to rank goes from group to group, between
@@ -59,8 +62,11 @@ typedef enum {
     COMM_FROM_BEFORE,
     COMM_TO_NEXT,
     COMM_AROUND,
-    COMM_FROM_LAST
+    COMM_FROM_LAST,
+    COMM_SPREAD,
+    COMM_COLLECT
 } comm_kind;
+enum { COMM_PIECE = 16 };
 typedef struct {
     comm_kind kind;
     const void *from;
@@ -82,8 +88,8 @@ void comm_break(const char *sentence);
 /* What was moved so far, by this rank's thread: of device memory apart nothing. To be asked while nothing is
  * under way. */
 typedef struct {
-    uint64_t movements, bytes; /* bytes: that came from others */
-    double seconds;            /* from a movement's turn to its end: others are waited for in it, too */
+    uint64_t movements, bytes, sent; /* bytes: that came from others, and that went to them */
+    double seconds;                  /* from a movement's turn to its end: others are waited for in it, too */
 } comm_moved;
 comm_moved comm_moved_so_far(void);
 

@@ -1,4 +1,7 @@
-/* Which bytes of a movement are between two ranks. */
+/* Which bytes of a movement are between two ranks. That one tells all others in two steps, a scatter and an
+ * all-gather, is from R. Thakur, R. Rabenseifner, W. Gropp, Optimization of Collective Communication
+ * Operations in MPICH, 2005. */
+#include "base/units.h"
 #include "comm/comm_apart.h"
 
 /* Ranks of a group; those that pass something on are each a group of their own where nobody says otherwise.
@@ -8,19 +11,39 @@ static int group_of(const comm_order *o, comm_ranks own) {
     return o->kind >= COMM_FROM_BEFORE ? 1 : own.world;
 }
 
-/* Does group `from` send it to group `to`? */
-static bool is_passed(comm_kind k, int from, int to, int last) {
-    if (from == to) return false;
-    if (k == COMM_AROUND) return from == last && !to;
-    return k == COMM_FROM_LAST ? from == last : to == from + 1;
+/* Bytes of an order's `whole`. */
+typedef struct {
+    uint64_t at, bytes;
+} stretch;
+
+/* The piece of group `g`: the last ones may be shorter, or empty. */
+static stretch piece_for(const comm_order *o, int g, int groups) {
+    uint64_t each = units_align((o->whole + (uint64_t)groups - 1) / (uint64_t)groups, COMM_PIECE),
+             before = (uint64_t)g * each, at = before < o->whole ? before : o->whole, rest = o->whole - at;
+    return (stretch){ at, rest < each ? rest : each };
+}
+
+/* What group `from` sends to group `to`. */
+static stretch passed_between(const comm_order *o, int from, int to, int groups) {
+    int last = groups - 1;
+    stretch all = { 0, o->whole }, none = { 0 };
+    if (from == to) return none;
+    switch (o->kind) {
+    case COMM_AROUND: return from == last && !to ? all : none;
+    case COMM_FROM_LAST: return from == last ? all : none;
+    case COMM_SPREAD: return from == last ? piece_for(o, to, groups) : none;
+    case COMM_COLLECT: return to == last ? none : piece_for(o, from, groups);
+    default: return to == from + 1 ? all : none;
+    }
 }
 
 static comm_pair passed(const comm_order *o, int r, comm_ranks own) {
-    int group = group_of(o, own), last = own.world / group - 1, mine = own.rank / group, its = r / group;
-    bool beside = r % group == own.rank % group,
-         sends = beside && o->kind != COMM_FROM_BEFORE && is_passed(o->kind, mine, its, last),
-         gets = beside && o->kind != COMM_TO_NEXT && is_passed(o->kind, its, mine, last);
-    return (comm_pair){ o->from, o->to, sends ? o->whole : 0, gets ? o->whole : 0 };
+    int group = group_of(o, own), groups = own.world / group, mine = own.rank / group, its = r / group;
+    bool beside = r % group == own.rank % group;
+    stretch sent = { 0 }, got = { 0 };
+    if (beside && o->kind != COMM_FROM_BEFORE) sent = passed_between(o, mine, its, groups);
+    if (beside && o->kind != COMM_TO_NEXT) got = passed_between(o, its, mine, groups);
+    return (comm_pair){ (const char *)o->from + sent.at, (char *)o->to + got.at, sent.bytes, got.bytes };
 }
 
 static comm_pair piece_of(const comm_order *o, int r, int rank) {

@@ -99,6 +99,7 @@ static void put_rank_profile(json_writer *w, const profile_rank *x) {
     json_put_number(w, "loop", x->step.rest);
     json_put_unsigned(w, "movements", x->step.moved.movements);
     json_put_unsigned(w, "moved_bytes", x->step.moved.bytes);
+    json_put_unsigned(w, "sent_bytes", x->step.moved.sent);
     json_put_number(w, "moving", x->step.moved.seconds);
 }
 

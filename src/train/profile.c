@@ -121,7 +121,7 @@ static status begin(profiling *p) {
 static comm_moved moved_since(const comm_moved *before) {
     comm_moved now = comm_moved_so_far();
     return (comm_moved){ now.movements - before->movements, now.bytes - before->bytes,
-                         now.seconds - before->seconds };
+                         now.sent - before->sent, now.seconds - before->seconds };
 }
 
 /* Ranks say before a step how they have come to it, `so_far`, as in training: what comes back is the same on

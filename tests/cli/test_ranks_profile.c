@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/command.h"
@@ -106,6 +107,34 @@ static void bytes_that_move_are_counted(void **state) {
     json_close(&d);
 }
 
+/* However many groups there are, the last one sends no more than others to tell them its sums. */
+static void groups_send_as_much_as_each_other(void **state) {
+    static const char config[] = "{\"model_type\": \"gpt2\", \"n_layer\": 2, \"n_head\": 4, \"n_embd\": "
+                                 "128, \"n_positions\": 32, \"vocab_size\": 640}\n";
+    static const char *const settings[] = { "weights:group=2", "gradients:group=2" };
+    enum { RANKS = 8, GROUPS = 4, SUMS = 5, SHARES = (640 * 128 + 4 * 65536) / 2 * 4 };
+    (void)state;
+    if (several_left_out()) return;
+    mkdir("cut", 0700);
+    scratch_write("cut/config.json", config, sizeof config - 1);
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        char line[200];
+        snprintf(line, sizeof line, "cut --context 32 --batch 8 --unit 1 --data text --sharding %s",
+                 settings[i]);
+        json_document d = profile(RANKS, line);
+        json_value rows = command_value(&d, "ranks");
+        double least = number(json_item(rows, 0), "sent_bytes"), most = least, got = 0, sent = 0;
+        for (size_t r = 0; r < RANKS; r++) {
+            double bytes = number(json_item(rows, r), "sent_bytes");
+            least = bytes < least ? bytes : least, most = bytes > most ? bytes : most;
+            sent += bytes, got += number(json_item(rows, r), "moved_bytes");
+        }
+        assert_true(sent == got && most > 2.0 * (GROUPS - 1) / GROUPS * SHARES);
+        if (most - least > SUMS * GROUPS * 16) fail_msg("%s: %.0f to %.0f bytes", settings[i], least, most);
+        json_close(&d);
+    }
+}
+
 /* The plan is that of ranks with nobody there, and the profile's tables are all that is added. */
 static void the_plan_is_that_of_plan(void **state) {
     (void)state;
@@ -192,9 +221,13 @@ static void mistakes_of_one_are_told(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ranks_are_told_of),     cmocka_unit_test(bytes_that_move_are_counted),
-        cmocka_unit_test(each_rank_has_a_trace), cmocka_unit_test(the_plan_is_that_of_plan),
-        cmocka_unit_test(people_read_of_ranks),  cmocka_unit_test(mistakes_of_one_are_told),
+        cmocka_unit_test(ranks_are_told_of),
+        cmocka_unit_test(bytes_that_move_are_counted),
+        cmocka_unit_test(groups_send_as_much_as_each_other),
+        cmocka_unit_test(each_rank_has_a_trace),
+        cmocka_unit_test(the_plan_is_that_of_plan),
+        cmocka_unit_test(people_read_of_ranks),
+        cmocka_unit_test(mistakes_of_one_are_told),
     };
     return cmocka_run_group_tests(tests, several_open, several_close);
 }

@@ -91,8 +91,8 @@ static void units_follow_each_other(void **state) {
     several(4, parts, "copies");
 }
 
-/* Groups of ranks have a copy each: two of them and three, with one unit a rank and with several. Groups of
- * one are copies, and a group of all is none. */
+/* Groups of ranks have a copy each: two, three and four of them, with one unit a rank and with several.
+ * Groups of one are copies, and a group of all is none. */
 static void groups_have_the_bits_of_one_process(void **state) {
     static const struct {
         int ranks;
@@ -100,19 +100,24 @@ static void groups_have_the_bits_of_one_process(void **state) {
     } parts[] = {
         { 4, "weights:group=2" },   { 6, "weights:group=2:ahead=0" }, { 6, "weights:ahead=8:group=3:keep=1" },
         { 4, "gradients:group=2" }, { 6, "gradients:group=2" },       { 6, "gradients:group=3" },
-        { 4, "weights:group=1" },   { 4, "weights:group=4" },         { 4, "gradients:group=4" }
+        { 4, "weights:group=1" },   { 4, "weights:group=4" },         { 4, "gradients:group=4" },
+        { 8, "weights:group=2" },   { 8, "gradients:group=2" }
     };
-    static const char *const batches[] = {
-        "--batch 24 --unit 2 --exact --dropout 0.1 --clip 0.5", "--batch 12 --unit 2 --exact --clip 0.5",
-        "--batch 8 --unit 2 --micro-batch 1 --attention flash --clip off"
-    };
+    static const struct {
+        int units, ranks; /* ranks: so many alone; 0: all by which units can be divided */
+        const char *options;
+    } batches[] = { { 12, 0, "--batch 24 --unit 2 --exact --dropout 0.1 --clip 0.5" },
+                    { 6, 6, "--batch 12 --unit 2 --exact --clip 0.5" },
+                    { 4, 4, "--batch 8 --unit 2 --micro-batch 1 --attention flash --clip off" },
+                    { 16, 8, "--batch 16 --unit 1 --exact --clip 0.5" } };
     (void)state;
     if (several_left_out()) return;
-    for (int b = 0; b < 3; b++) {
-        one_process(batches[b]);
+    for (int b = 0; b < (int)(sizeof batches / sizeof *batches); b++) {
+        one_process(batches[b].options);
         for (int i = 0; i < (int)(sizeof parts / sizeof *parts); i++)
-            if (!b || parts[i].ranks == (b == 1 ? 6 : 4))
-                several(parts[i].ranks, batches[b], parts[i].sharding);
+            if (batches[b].ranks ? batches[b].ranks == parts[i].ranks
+                                 : batches[b].units % parts[i].ranks == 0)
+                several(parts[i].ranks, batches[b].options, parts[i].sharding);
     }
 }
 

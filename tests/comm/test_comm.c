@@ -113,6 +113,52 @@ static void groups_pass_on(void **state) {
             }
 }
 
+/* Every rank does `o` with memory of its own: what each sends lands where the other one gets it. `sent` is
+ * added to, by rank. */
+static void swap_all(const comm_order *o, char *memory[], int world, uint64_t sent[]) {
+    for (int q = 0; q < world; q++)
+        for (int r = 0; r < world; r++) {
+            comm_order of_sender = *o, of_receiver = *o;
+            of_sender.from = of_sender.to = memory[q], of_receiver.from = of_receiver.to = memory[r];
+            comm_pair p = comm_part(&of_sender, r, (comm_ranks){ q, world }),
+                      other = comm_part(&of_receiver, q, (comm_ranks){ r, world });
+            assert_int_equal(p.send_bytes, other.receive_bytes);
+            if (q == r) assert_int_equal(p.send_bytes, 0);
+            memcpy(other.receive, p.send, p.send_bytes);
+            sent[q] += p.send_bytes;
+        }
+}
+
+/* In two steps all groups have what the last one had, and nobody has sent it twice. */
+static void all_are_told_in_two_steps(void **state) {
+    enum { MOST = 12, BYTES = 5000 };
+    static const uint64_t sizes[] = { 1, 15, 16, 17, 100, 192, 193, 1000, 4096, BYTES };
+    (void)state;
+    for (int groups = 1; groups <= MOST; groups++)
+        for (int group = 1; groups * group <= MOST; group++)
+            for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+                int world = groups * group;
+                uint64_t whole = sizes[i], sent[MOST] = { 0 }, all = 0;
+                char *memory[MOST];
+                for (int r = 0; r < world; r++) {
+                    memory[r] = malloc(whole);
+                    for (uint64_t k = 0; k < whole; k++)
+                        memory[r][k] = (char)(r / group == groups - 1 ? 37 * k + (uint64_t)(r % group) : 0);
+                }
+                comm_order o = { .kind = COMM_SPREAD, .whole = whole, .group = group };
+                swap_all(&o, memory, world, sent);
+                o.kind = COMM_COLLECT;
+                swap_all(&o, memory, world, sent);
+                for (int r = 0; r < world; r++) {
+                    assert_memory_equal(memory[r], memory[world - group + r % group], whole);
+                    if (whole >= COMM_PIECE * (uint64_t)groups) assert_true(sent[r] < 2 * whole);
+                    all += sent[r];
+                }
+                assert_int_equal(all, (uint64_t)(world - group) * whole); /* each byte comes once */
+                for (int r = 0; r < world; r++) free(memory[r]);
+            }
+}
+
 /* All pieces of shares are all of them, each where it belongs. */
 static void pieces_make_up_a_share(void **state) {
     (void)state;
@@ -244,6 +290,7 @@ int main(void) {
                                         cmocka_unit_test(each_step_has_its_other_half),
                                         cmocka_unit_test(between_groups_nothing_is_shared),
                                         cmocka_unit_test(groups_pass_on),
+                                        cmocka_unit_test(all_are_told_in_two_steps),
                                         cmocka_unit_test(pieces_make_up_a_share),
                                         cmocka_unit_test(one_rank_keeps_what_it_has),
                                         cmocka_unit_test(launchers),

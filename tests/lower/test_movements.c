@@ -167,8 +167,8 @@ static void what_is_passed_on_counts_once(void **state) {
         must(graph_open(&g));
         tensor_id x = graph_add_source(
             &g, &(graph_source){ .shape = SHAPE(SIDE, SIDE), .dtype = DTYPE_F32, .role = ROLE_INPUT });
-        double sent[4];
-        for (int step = PASS_FROM_BEFORE; step <= PASS_FROM_LAST; step++) {
+        double sent[6];
+        for (int step = PASS_FROM_BEFORE; step <= PASS_COLLECT; step++) {
             x = pass_on_apply(&g, x, ranks, (pass_on_step)step);
             const node *n = graph_node(&g, graph_tensor(&g, x)->producer);
             sent[step] = n->op->cost(&g, n).sent;
@@ -178,7 +178,36 @@ static void what_is_passed_on_counts_once(void **state) {
         assert_true(fabs(sent[PASS_FROM_BEFORE] * pairs - (double)ranks * bytes) < 1);
         assert_true(fabs(sent[PASS_AROUND] * pairs - bytes) < 1);
         assert_true(fabs(sent[PASS_FROM_LAST] * pairs - others * bytes) < 1);
+        assert_true(fabs(sent[PASS_SPREAD] * pairs - others * bytes / (double)ranks) < 1);
+        assert_true(fabs(sent[PASS_COLLECT] * pairs - others * bytes) < 1);
         graph_close(&g);
+    }
+}
+
+/* The seconds of a step between so many groups of two, each on a host of its own. */
+static double told_in(int64_t groups, pass_on_step step) {
+    graph g;
+    must(graph_open(&g));
+    tensor_id x = graph_add_source(
+        &g, &(graph_source){ .shape = SHAPE(SIDE, SIDE), .dtype = DTYPE_F32, .role = ROLE_INPUT });
+    x = pass_on_groups_apply(&g, x, groups, 2, step);
+    must(graph_status(&g));
+    const node *n = graph_node(&g, graph_tensor(&g, x)->producer);
+    op_cost cost = n->op->cost(&g, n);
+    links l = { .ranks = 2 * groups, .of_host = 2, .of = { { 0, 1e12, 0, 0 }, { 0, 1e9, 0, 0 } } };
+    graph_close(&g);
+    return movements_seconds(&l, &cost);
+}
+
+/* The last group sends all of it to each by itself, or each sends about twice of what is there. */
+static void two_steps_tell_many_sooner(void **state) {
+    (void)state;
+    for (int64_t groups = 2; groups <= 64; groups *= 2) {
+        double others = (double)groups - 1, one = 2 * ELEMENTS * 4 / 1e9; /* both of a host send */
+        double at_once = told_in(groups, PASS_FROM_LAST),
+               in_two = told_in(groups, PASS_SPREAD) + told_in(groups, PASS_COLLECT);
+        assert_true(fabs(at_once - others * one) < 1e-9 * at_once);
+        assert_true(fabs(in_two - 2 * others / (double)groups * one) < 1e-9 * in_two);
     }
 }
 
@@ -274,6 +303,7 @@ int main(void) {
         cmocka_unit_test(waiting_is_what_is_not_hidden),
         cmocka_unit_test(work_hides_movements),
         cmocka_unit_test(what_is_passed_on_counts_once),
+        cmocka_unit_test(two_steps_tell_many_sooner),
         cmocka_unit_test(a_sum_passes_through_all_ranks),
         cmocka_unit_test(a_second_round_waits_for_the_first),
         cmocka_unit_test(more_work_is_never_faster),

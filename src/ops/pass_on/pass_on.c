@@ -11,7 +11,7 @@ tensor_id pass_on_groups_apply(graph *g, tensor_id x, int64_t groups, int64_t gr
 static status infer(const graph *g, const node *n, tensor *out) {
     const pass_on_attributes *a = node_attributes(g, n);
     const tensor *x = graph_tensor(g, node_in(g, n, 0));
-    if (a->ranks < 1 || a->step < PASS_FROM_BEFORE || a->step > PASS_FROM_LAST)
+    if (a->ranks < 1 || a->step < PASS_FROM_BEFORE || a->step > PASS_COLLECT)
         return status_set(STATUS_INVALID, "%lld ranks have no step %lld of passing on", (long long)a->ranks,
                           (long long)a->step);
     out[0] = (tensor){ .shape = x->shape, .dtype = x->dtype };
@@ -25,15 +25,14 @@ static status infer(const graph *g, const node *n, tensor *out) {
 static op_cost cost(const graph *g, const node *n) {
     const pass_on_attributes *a = node_attributes(g, n);
     double bytes = (double)graph_tensor_bytes(g, node_out(g, n, 0)), ranks = (double)a->ranks,
-           others = ranks > 1 ? ranks - 1 : 1;
-    const double sent[] = { [PASS_FROM_BEFORE] = bytes / others,
-                            [PASS_TO_NEXT] = 0,
-                            [PASS_AROUND] = bytes / others / (a->group ? 1 : ranks),
-                            [PASS_FROM_LAST] = bytes / (a->group ? 1 : ranks) };
-    static const op_way ways[] = { [PASS_FROM_BEFORE] = WAY_FROM_BEFORE,
-                                   [PASS_TO_NEXT] = WAY_TO_NEXT,
-                                   [PASS_AROUND] = WAY_AROUND,
-                                   [PASS_FROM_LAST] = WAY_FROM_LAST };
+           others = ranks > 1 ? ranks - 1 : 1, of_one = a->group ? 1 : ranks;
+    const double sent[] = { [PASS_FROM_BEFORE] = bytes / others,     [PASS_TO_NEXT] = 0,
+                            [PASS_AROUND] = bytes / others / of_one, [PASS_FROM_LAST] = bytes / of_one,
+                            [PASS_SPREAD] = bytes / ranks / of_one,  [PASS_COLLECT] = bytes / ranks };
+    static const op_way ways[] = {
+        [PASS_FROM_BEFORE] = WAY_FROM_BEFORE, [PASS_TO_NEXT] = WAY_TO_NEXT,  [PASS_AROUND] = WAY_AROUND,
+        [PASS_FROM_LAST] = WAY_FROM_LAST,     [PASS_SPREAD] = WAY_FROM_LAST, [PASS_COLLECT] = WAY_FROM_LAST
+    };
     return (op_cost){ .sent = sent[a->step], .ranks = a->ranks, .apart = a->group, .way = ways[a->step] };
 }
 
@@ -63,6 +62,16 @@ static const op_case cases[] = { { "from before",
                                  { "from last",
                                    { { DTYPE_F32, { { 1 }, 1 }, -1, 1 } },
                                    &(pass_on_attributes){ 1, PASS_FROM_LAST, 0 },
+                                   0,
+                                   true },
+                                 { "spread",
+                                   { { DTYPE_F32, { { 231 }, 1 }, -1, 1 } },
+                                   &(pass_on_attributes){ 1, PASS_SPREAD, 1 },
+                                   0,
+                                   true },
+                                 { "collect",
+                                   { { DTYPE_F32, { { 231 }, 1 }, -1, 1 } },
+                                   &(pass_on_attributes){ 1, PASS_COLLECT, 1 },
                                    0,
                                    true },
                                  { 0 } };

@@ -11,7 +11,9 @@ typedef enum {
     PASS_FROM_BEFORE, /* gets what the rank before passes to the next one; the first one keeps what it has */
     PASS_TO_NEXT,     /* the other half of it; the last one sends nothing */
     PASS_AROUND,      /* the first one gets what the last one has; the others keep what they have */
-    PASS_FROM_LAST    /* all get what the last one has */
+    PASS_FROM_LAST,   /* all get what the last one has */
+    PASS_SPREAD,      /* each gets a piece of it, ... */
+    PASS_COLLECT      /* ... and in a step behind that one the pieces of the others */
 } pass_on_step;
 
 typedef struct {

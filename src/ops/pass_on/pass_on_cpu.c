@@ -5,10 +5,10 @@
 
 /* It moves where it stays; only tests call it elsewhere. */
 static void pass_on_start(const op_call *c) {
-    static const comm_kind kinds[] = { [PASS_FROM_BEFORE] = COMM_FROM_BEFORE,
-                                       [PASS_TO_NEXT] = COMM_TO_NEXT,
-                                       [PASS_AROUND] = COMM_AROUND,
-                                       [PASS_FROM_LAST] = COMM_FROM_LAST };
+    static const comm_kind kinds[] = {
+        [PASS_FROM_BEFORE] = COMM_FROM_BEFORE, [PASS_TO_NEXT] = COMM_TO_NEXT, [PASS_AROUND] = COMM_AROUND,
+        [PASS_FROM_LAST] = COMM_FROM_LAST,     [PASS_SPREAD] = COMM_SPREAD,   [PASS_COLLECT] = COMM_COLLECT
+    };
     const pass_on_attributes *a = c->attributes;
     uint64_t bytes = (uint64_t)shape_elements(&c->in[0].shape) * dtype_bytes(c->in[0].dtype);
     if (c->out[0].data != c->in[0].data) memcpy(c->out[0].data, c->in[0].data, bytes);

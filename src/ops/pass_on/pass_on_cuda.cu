@@ -16,6 +16,8 @@ static comm_kind kind_of(int64_t step) {
     case PASS_FROM_BEFORE: return COMM_FROM_BEFORE;
     case PASS_TO_NEXT: return COMM_TO_NEXT;
     case PASS_AROUND: return COMM_AROUND;
+    case PASS_SPREAD: return COMM_SPREAD;
+    case PASS_COLLECT: return COMM_COLLECT;
     default: return COMM_FROM_LAST;
     }
 }

@@ -7,9 +7,10 @@
  *
  * Where groups of ranks have a copy each (HSDP) a gradient is exchanged within a group, and its sum goes from
  * group to group, each of which adds the parts of its own ranks: the order of ranks again. What the last
- * group has goes to all. So a share passes between hosts twice, where a whole gradient would. A group waits
- * for the one before it, and for nothing that this one does later: before a sum has been handed on nothing
- * begins that ranks of several groups take part in.
+ * group has goes to all: to more than one other in two steps, a piece to each and from there to the rest, so
+ * that no rank sends two whole shares for it. So a share passes between hosts a few times, where a whole
+ * gradient would. A group waits for the one before it, and for nothing that this one does later: before a sum
+ * has been handed on nothing begins that ranks of several groups take part in.
  *
  * What a rank receives lives from the start of a movement on, what it sends until that is over. One gradient
  * travels while backward makes the next one; then it has arrived, and dies. */
@@ -56,7 +57,8 @@ typedef struct {
     tensor_id *share;       /* by tensor of `in`: this rank's share of it, in `out`; 0: it has none */
     fetcher *fetch;         /* NULL: weights are whole */
     movement parts, whole;  /* under way: parts of one sum, and what was gathered before */
-    movement passed, told;  /* between groups: a sum to the next one, and one that is complete to all */
+    movement passed;        /* between groups: a sum to the next one, ... */
+    movement spread, told;  /* ... one that is complete, of which each gets a piece, and one that all get */
     squares *squares;       /* that wait for each other, to travel together */
     uint32_t square_count;
 } sharder;
@@ -152,24 +154,37 @@ static void end_told(sharder *k) {
     have_sum(k, m.of, share_flagged(&k->r, arrive_apply(k->r.out, m.received, 0), m.of), true);
 }
 
+/* Each group has a piece of it: then all get the others'. */
+static void end_spread(sharder *k) {
+    movement m = k->spread;
+    if (!m.received) return;
+    k->spread = (movement){ 0 };
+    stand_in(k, PHASE_REDUCE, SITE_NONE);
+    tensor_id pieces = share_flagged(&k->r, arrive_apply(k->r.out, m.received, 0), m.of);
+    k->told = m;
+    k->told.received = pass_sum(k, pieces, m.of, PASS_COLLECT);
+}
+
 /* What went to the next group is there: then the last group's goes to all. Where units follow the first one
  * goes on with it. */
 static void end_passed(sharder *k) {
     movement m = k->passed;
+    bool at_once = k->ranks / k->sharing == 2;
     if (!m.received) return;
     k->passed = (movement){ 0 };
     stand_in(k, PHASE_REDUCE, SITE_NONE);
     tensor_id sum = share_flagged(&k->r, arrive_apply(k->r.out, m.received, 0), m.of);
-    k->told = m;
-    k->told.received = pass_sum(k, sum, m.of, PASS_FROM_LAST);
+    m.received = pass_sum(k, sum, m.of, at_once ? PASS_FROM_LAST : PASS_SPREAD);
+    *(at_once ? &k->told : &k->spread) = m;
 }
 
-/* The sum before goes to all when this one has been handed on, not earlier: the last group has it only when
- * those before it have come so far. */
+/* Sums before this one go on to all when it has been handed on, not earlier: the last group has them only
+ * when those before it have come so far. */
 static void pass_on_sum(sharder *k, tensor_id of, tensor_id sum) {
     end_told(k);
     stand_in(k, PHASE_REDUCE, SITE_NONE);
     movement next = { .received = pass_sum(k, sum, of, PASS_TO_NEXT), .of = of };
+    end_spread(k);
     end_passed(k);
     k->passed = next;
 }
@@ -194,9 +209,11 @@ static void end_all(sharder *k) {
     k->r.out->site = SITE_NONE;
     end_whole(k);
     end_parts(k);
-    end_told(k);
-    end_passed(k);
-    end_told(k);
+    while (k->passed.received || k->spread.received || k->told.received) {
+        end_told(k);
+        end_spread(k);
+        end_passed(k);
+    }
     end_whole(k);
 }
 
@@ -241,7 +258,8 @@ static void begin_parts(sharder *k, const node *n) {
 static bool waits(const sharder *k, const node *n) {
     for (uint32_t i = 0; i < n->in_count; i++) {
         tensor_id t = node_in(k->r.in, n, i);
-        if (t && (t == k->parts.of || t == k->whole.of || t == k->passed.of || t == k->told.of)) return true;
+        if (t && (t == k->parts.of || t == k->whole.of)) return true;
+        if (t && (t == k->passed.of || t == k->spread.of || t == k->told.of)) return true;
         if (t && k->parts.received && k->r.map[t] == k->parts.sent) return true;
     }
     return false;
