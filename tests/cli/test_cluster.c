@@ -11,6 +11,8 @@
 
 #include <cmocka.h>
 
+#include <math.h>
+
 #include "cli/command.h"
 #include "estimate/clusters/cluster.h"
 #include "io/scratch.h"
@@ -110,8 +112,8 @@ static void scripts_ask_for_what_fits(void **state) {
           { "--nodes=4\n", "--gpus-per-node=2\n", "--rdzv-endpoint", "--nnodes=4" } },
         { "llama-3-8b --cluster ascend --batch 1 --context 4096",
           { "--gpus-per-node=2\n", "--job-name=llama-3-8b\n", "--account=PROJECT\n", "--time=04:00:00\n",
-            "# Estimated: snug estimate llama-3-8b --batch 1 --context 4096 --gradient-checkpointing --loss "
-            "fused --gpus 2 --shard fsdp --gpu a100-80\n",
+            "# Estimated: snug estimate llama-3-8b --batch 1 --context 4096 --cluster ascend "
+            "--gradient-checkpointing --loss fused --gpus 2 --shard fsdp --gpu a100-80\n",
             "shared by fsdp, with --loss fused --gradient-checkpointing, which change nothing that is "
             "learned; as asked it takes 3\n" } },
         { "llama-3-8b --cluster ascend --batch 1 --context 4096 --gpus 3 --shard zero3",
@@ -150,6 +152,62 @@ static void scripts_ask_for_what_fits(void **state) {
         scratch_write("job.sh", r.out, strlen(r.out));
         assert_int_equal(system("bash -n job.sh"), 0);
         command_free(&r);
+    }
+}
+
+/* Of an estimate's JSON: the seconds of snug's own plan; NAN: of another framework. */
+static double step_seconds(const char *json) {
+    json_document d;
+    double seconds = NAN;
+    assert_int_equal(json_parse("estimate", json, strlen(json), &d), STATUS_OK);
+    if (strstr(json, "\"step_seconds\""))
+        assert_int_equal(json_as_number(command_value(&d, "predicted.step_seconds"), 0, 1e300, &seconds),
+                         STATUS_OK);
+    json_close(&d);
+    return seconds;
+}
+
+/* The line that a script has of what was estimated gives the same again: bytes, and of snug's ranks seconds
+ * by the cluster's own links. "The fewest" stands there where nobody said how many. */
+static void what_was_estimated_can_be_asked_again(void **state) {
+    (void)state;
+    static const struct {
+        const char *question;
+        bool counted;
+    } cases[] = {
+        { "gpt2 --cluster slow.yaml --framework snug --batch 32 --unit 4 --ranks 8", true },
+        { "gpt2 --cluster slow.yaml --framework snug --batch 32 --unit 4", false },
+        { "llama-3-8b --cluster ascend --batch 1 --context 4096 --gpus 3 --shard zero3", true },
+        { "llama-3-8b --cluster ascend --batch 1 --context 4096 --gpus 2 --shard fsdp "
+          "--gradient-checkpointing --loss fused",
+          true },
+        { "gpt2 --cluster pitzer --batch 8", false },
+    };
+    static const char slow[] = "nodes: [a]\ndevices: [a100-80]\ngpus: [4]\ncores: [16]\nmemory: [512GiB]\n"
+                               "count: [4]\nwithin: [1e9]\nbetween: [1e7]\n";
+    scratch_write("slow.yaml", slow, sizeof slow - 1);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char line[512];
+        snprintf(line, sizeof line, "estimate %s --emit slurm", cases[i].question);
+        command_result r = command_run(line);
+        if (r.exit != 0) fail_msg("%s: %d: %s", line, r.exit, r.err);
+        const char *again = strstr(r.out, "# Estimated: snug ");
+        assert_non_null(again);
+        again += strlen("# Estimated: snug ");
+        bool counted = strstr(r.out, "As many of them as were asked for."),
+             fewest = strstr(r.out, "The fewest of them on which it fits.");
+        if (counted != cases[i].counted || fewest == counted) fail_msg("%s: %.300s", line, r.out);
+        snprintf(line, sizeof line, "%.*s --json", (int)strcspn(again, "\n"), again);
+        command_free(&r);
+        command_result second = command_run(line);
+        if (second.exit != 0) fail_msg("%s: %d: %s", line, second.exit, second.err);
+        snprintf(line, sizeof line, "estimate %s --json", cases[i].question);
+        command_result first = command_run(line);
+        double seconds = step_seconds(first.out);
+        bool same = isnan(seconds) ? strcmp(first.out, second.out) == 0 : seconds == step_seconds(second.out);
+        if (!same) fail_msg("%s: %s\nand again: %s", line, first.out, second.out);
+        command_free(&first);
+        command_free(&second);
     }
 }
 
@@ -445,6 +503,7 @@ int main(void) {
         cmocka_unit_test(built_in_ones_are_whole),
         cmocka_unit_test(own_files_are_checked),
         cmocka_unit_test(scripts_ask_for_what_fits),
+        cmocka_unit_test(what_was_estimated_can_be_asked_again),
         cmocka_unit_test(names_stay_names),
         cmocka_unit_test(it_is_the_fewest),
         cmocka_unit_test(commands_have_what_was_asked),

@@ -148,7 +148,7 @@ status cluster_answer_find(const options *o, cluster_answer *out) {
     TRY(cluster_find(o->estimate.cluster, &out->nodes.of));
     status result = choose_with(o, 0, &out->nodes);
     if (result != STATUS_OK && result != STATUS_NO_FIT) return result;
-    out->as_asked = devices_of(&out->nodes);
+    out->as_asked = devices_of(&out->nodes), out->counted = asked_for(o) > 1;
     trial.of = out->nodes.of;
     if (out->as_asked != 1 && (asked_for(o) <= 1 || !out->as_asked)) TRY(switch_on(o, &trial, &on, &fewest));
     if (fewest && (!out->as_asked || fewest < out->as_asked)) {
@@ -255,10 +255,10 @@ static status say_tight(estimate_question *e, text *out) {
     return estimate_say_tight(out, e, &e->settings, &e->result);
 }
 
-/* What was estimated, in full, so that what runs can be held to it. */
+/* What was estimated, in full, so that what runs can be held to it: links and memory are the cluster's. */
 static void add_assumed(const cluster_answer *c, const ask_answer *a, text *out) {
     options with = c->with;
-    with.estimate.device = with.estimate.cluster = NULL, with.estimate.emit = EMIT_NONE;
+    with.estimate.device = NULL, with.estimate.emit = EMIT_NONE;
     text_add(out, "%sEstimated: snug estimate ", a->notes.length ? a->notes.data : "");
     text_add_quoted(out, with.subject);
     options_add_given(COMMAND_ESTIMATE, COMMAND_ESTIMATE, &with, out);
@@ -276,7 +276,13 @@ status cluster_answer_write(const cluster_answer *c, const ask_answer *a, text *
     if (result == STATUS_OK) {
         text assumed = { 0 };
         add_assumed(c, a, &assumed);
-        slurm_add_head(&c->nodes, &(slurm_job){ a->model, a->bytes, tight.data, assumed.data, has_ranks(c) },
+        slurm_add_head(&c->nodes,
+                       &(slurm_job){ .model = a->model,
+                                     .bytes = a->bytes,
+                                     .tight = tight.data,
+                                     .assumed = assumed.data,
+                                     .ranks = has_ranks(c),
+                                     .counted = c->counted },
                        out);
         text_close(&assumed);
         add_command(c, &e, out);

@@ -10,6 +10,7 @@ typedef struct {
     options with;      /* the question's options with this device, so many of them, and what is switched on */
     unsigned switched; /* cluster_switches.h: on though nobody asked, since fewer devices do with it */
     int64_t as_asked;  /* devices without; 0: too few there are */
+    bool counted;      /* the question says how many devices: they need not be the fewest */
 } cluster_answer;
 
 /* As choose_nodes. `out` must not move. */

@@ -49,9 +49,9 @@ void slurm_add_head(const choose_answer *c, const slurm_job *job, text *out) {
     char likely[UNITS_TEXT_BYTES], high[UNITS_TEXT_BYTES];
     text_add(out, "#!/bin/bash\n# ");
     add_plain(out, job->model);
-    text_add(out, ": %s, at most %s, of each %s. The fewest of them on which it fits.\n",
-             units_bytes_text(job->bytes.likely, likely), units_bytes_text(job->bytes.high, high),
-             c->kind->device);
+    text_add(out, ": %s, at most %s, of each %s. %s\n", units_bytes_text(job->bytes.likely, likely),
+             units_bytes_text(job->bytes.high, high), c->kind->device,
+             job->counted ? "As many of them as were asked for." : "The fewest of them on which it fits.");
     if (job->tight) text_add(out, "# It %s.\n", job->tight);
     add_comments(job->assumed, out);
     text_add(out, "#SBATCH --job-name=");

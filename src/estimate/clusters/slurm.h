@@ -12,6 +12,7 @@ typedef struct {
     const char *tight;   /* what is said where it only just fits; NULL: it doesn't only just */
     const char *assumed; /* lines: what was estimated, and with what; NULL: nothing to say */
     bool ranks;          /* each device has a task of its own; else each node has one */
+    bool counted;        /* so many devices were asked for; else they are the fewest that do */
 } slurm_job;
 
 /* What the job asks for of a node's memory: its devices' share, in MiB. */
