@@ -4,8 +4,9 @@
  * what is documented of it, and so as its twin.
  * 2. Every tile on small products of all forms: near the sum in f64; each with the bits of the others, rows
  * alone with those that they have among others, and cut at a slice with those of the whole.
- * 3. With a second argument: TFLOP/s of every tile on gpt2's shapes (4 x 1024 tokens) and one large square,
- * the best of three rounds of so many launches that each takes about 20 ms.
+ * 3. Floats of 8 bits, where the GPU has them: whole numbers, whose sums are exact, in both tiles.
+ * 4. With a second argument: TFLOP/s of every tile on gpt2's shapes (4 x 1024 tokens) and one large square,
+ * the best of three rounds of so many launches that each takes about 20 ms; and of floats of 8 bits.
  *
  * Which tile a product takes (tensor_large, tensor_small) was chosen by what tiles read, before anything
  * could be timed; this program says what to choose. Exit 0: nothing was wrong. */
@@ -15,7 +16,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "ops/matmul/matmul_tensor_cuda.h"
+#include "ops/matmul_fp8/matmul_fp8_tensor_cuda.h"
 
 extern "C" {
 #include "device/device.h"
@@ -153,6 +154,47 @@ static void check_codes() {
         }
 }
 
+/* The same of floats of 8 bits: 16 x 32 of T by 32 x 8 of e4m3. */
+template <class T>
+__global__ void one_product_of_floats(const uint8_t *a, const uint8_t *b, float *d) {
+#if GPU_HAS_MMA_FP8
+    int g = (int)threadIdx.x / 4, t = (int)threadIdx.x % 4;
+    const uint32_t *of_a = (const uint32_t *)a, *of_b = (const uint32_t *)b; /* by fours */
+    uint32_t x[4], y[2];
+    float sum[4] = { 1, 2, 3, 4 };
+    for (int k = 0; k < 4; k++) x[k] = of_a[(g + k % 2 * 8) * (CODES / 4) + t + k / 2 * 4];
+    for (int k = 0; k < 2; k++) y[k] = of_b[g * (CODES / 4) + t + k * 4];
+    gpu_mma(T(), sum, x, y);
+    for (int k = 0; k < 4; k++) d[(g + k / 2 * 8) * 8 + 2 * t + k % 2] = sum[k] - (float)(k + 1);
+#endif
+}
+
+static uint8_t whole_code(fp8_form form) { return fp8_encode(form, (float)(draw() % 9) - 4); }
+
+template <class T>
+static void check_floats(fp8_form form) {
+    alignas(4) uint8_t a[EDGE * CODES], b[8 * CODES];
+    float d[EDGE * 8];
+    for (uint8_t &x : a) x = whole_code(form);
+    for (uint8_t &x : b) x = whole_code(FP8_E4M3);
+    taken = 0;
+    uint8_t *at_a = (uint8_t *)take(sizeof a), *at_b = (uint8_t *)take(sizeof b);
+    float *at_d = (float *)take(sizeof d);
+    gpu->put(gpu, at_a, a, sizeof a), gpu->put(gpu, at_b, b, sizeof b);
+    gpu->begin(gpu);
+    GPU_LAUNCH((one_product_of_floats<T>), 1, 32, 0, at_a, at_b, at_d);
+    gpu->end(gpu);
+    gpu->get(gpu, d, at_d, sizeof d);
+    for (int i = 0; i < EDGE; i++)
+        for (int j = 0; j < 8; j++) {
+            float sum = 0;
+            for (int k = 0; k < CODES; k++)
+                sum += fp8_decode(form, a[i * CODES + k]) * fp8_decode(FP8_E4M3, b[j * CODES + k]);
+            if (sum != d[i * 8 + j])
+                say_wrong("mma of 16 x 32 by 32 x 8", form == FP8_E4M3 ? "e4m3" : "e5m2");
+        }
+}
+
 /* Of each x: itself and its negative in bf16, then in f16; 2^x. */
 __global__ void some_numbers(const float *x, uint32_t *y) {
 #if GPU_HAS_MMA
@@ -192,7 +234,7 @@ __global__ void some_eights(const uint16_t *x, uint16_t *y) {
     GPU_SHARED(uint16_t, shared);
     int offset = (int)threadIdx.x % 8, count = (int)threadIdx.x / 8, t = (int)threadIdx.x;
     uint32_t w[4];
-    gpu_eight_words(gpu_eight_read(x + offset, count), count, w);
+    gpu_bytes_words(gpu_bytes_read(x + offset, 2 * count), 2 * count, w);
     gpu_set16(shared + t * 16, w);
     gpu_copy16(shared + t * 16 + 8, x, 2 * count);
     gpu_copies_commit();
@@ -235,17 +277,18 @@ struct product {
     float *before, *y; /* `before` may be NULL */
 };
 
-template <class T, class S, bool PACKED>
+template <class T, class S, class F>
 static void launch(const product &p) {
     cuda_span none = { NULL, DTYPE_F32 }, before = { p.before, DTYPE_F32 }, y = { p.y, DTYPE_F32 };
     matmul_end end = matmul_end_of(none, none, before, y, p.f.columns);
-    tensor_product t = { p.a, p.b, p.f.depth, p.before != NULL };
+    tensor_product<tensor_operand> t = { p.a, p.b, p.f.depth, p.before != NULL };
+    const tensor_halves<T> numbers = {};
     if (p.f.ta)
-        tensor_launch<T, S, true, true, PACKED>(t, end);
+        tensor_launch<S, F, true, true>(t, numbers, end);
     else if (p.f.tb)
-        tensor_launch<T, S, false, false, PACKED>(t, end);
+        tensor_launch<S, F, false, false>(t, numbers, end);
     else
-        tensor_launch<T, S, false, true, PACKED>(t, end);
+        tensor_launch<S, F, false, true>(t, numbers, end);
 }
 
 typedef void (*runner)(const product &);
@@ -257,11 +300,11 @@ struct variant {
 #define VARIANT(...)                                                                                         \
     {                                                                                                        \
 #__VA_ARGS__, tensor_tile < __VA_ARGS__> ::SHARED,                                                   \
-            { launch < gpu_bf16, tensor_tile < __VA_ARGS__>, true>, launch < gpu_f16,                        \
-              tensor_tile < __VA_ARGS__>, true> },                                                           \
+            { launch < gpu_bf16, tensor_tile < __VA_ARGS__>, tensor_copies>, launch < gpu_f16,               \
+              tensor_tile < __VA_ARGS__>, tensor_copies> },                                                  \
         {                                                                                                    \
-            launch<gpu_bf16, tensor_tile<__VA_ARGS__>, false>,                                               \
-                launch<gpu_f16, tensor_tile<__VA_ARGS__>, false>                                             \
+            launch<gpu_bf16, tensor_tile<__VA_ARGS__>, tensor_reads>,                                        \
+                launch<gpu_f16, tensor_tile<__VA_ARGS__>, tensor_reads>                                      \
         }                                                                                                    \
     }
 /* Warps down and across, sixteens of rows and eights of columns of each, depths, stages, blocks. */
@@ -278,8 +321,8 @@ static void run(const variant &v, const product &p) {
 }
 
 static tensor_operand operand_of(const form &f, bool b, const uint16_t *data) {
-    if (b) return { data, f.tb ? f.depth : f.columns, f.columns };
-    return { data, f.ta ? f.rows : f.depth, f.rows };
+    if (b) return { data, 2 * (f.tb ? f.depth : f.columns), f.columns };
+    return { data, 2 * (f.ta ? f.rows : f.depth), f.rows };
 }
 
 struct host_product {
@@ -329,11 +372,16 @@ static void check_near(const variant &v, const host_product &h) {
         }
 }
 
+static tensor_operand further(tensor_operand o, int64_t bytes) {
+    o.data = (const char *)o.data + bytes;
+    return o;
+}
+
 /* Rows from 40 on: of a as it lies, which is shorter. */
 static void check_alone(const variant &v, const host_product &h) {
     product p = h.p;
     p.f.rows = p.a.lines = 10;
-    p.a.data += p.f.ta ? 40 : 40 * p.a.stride;
+    p.a = further(p.a, p.f.ta ? 40 * 2 : 40 * p.a.stride);
     get(v, p, h.other);
     if (memcmp(h.other, h.y + 40 * p.f.columns, (size_t)(10 * p.f.columns) * 4) != 0)
         say_wrong("rows alone have other bits", v.name);
@@ -343,8 +391,8 @@ static void check_cut(const variant &v, const host_product &h) {
     const int64_t cut = MATMUL_SLICE;
     product first = h.p, rest = h.p;
     first.f.depth = cut, rest.f.depth -= cut, rest.before = rest.y;
-    rest.a.data += rest.f.ta ? cut * rest.a.stride : cut;
-    rest.b.data += rest.f.tb ? cut : cut * rest.b.stride;
+    rest.a = further(rest.a, rest.f.ta ? cut * rest.a.stride : cut * 2);
+    rest.b = further(rest.b, rest.f.tb ? cut * 2 : cut * rest.b.stride);
     get(v, first, h.other);
     get(v, rest, h.other);
     if (memcmp(h.other, h.y, (size_t)(h.p.f.rows * h.p.f.columns) * 4) != 0) say_wrong("cut", v.name);
@@ -369,6 +417,101 @@ static void check_tiles() {
         }
         free(first);
         close_product(h);
+    }
+}
+
+/* ---- floats of 8 bits ---- */
+
+/* e4m3 by e4m3 in the pool, whose scales are 1: along rows, or over them. */
+struct floats {
+    int64_t rows, columns, depth;
+    bool over_rows;
+    uint8_t *a, *b, *scales;
+    float *y;
+};
+
+template <class S>
+static void run_floats(const floats &p) {
+    cuda_span none = { NULL, DTYPE_F32 }, y = { p.y, DTYPE_F32 };
+    matmul_end end = matmul_end_of(none, none, none, y, p.columns);
+    int64_t blocks = fp8_blocks(p.depth);
+    if (p.over_rows) {
+        matmul_fp8_lines a = { p.a, p.scales, p.rows, fp8_blocks(p.rows), 20, 0x1p120f, p.rows % 8 == 0 };
+        matmul_fp8_lines b = { p.b, p.scales, p.columns,         fp8_blocks(p.columns),
+                               20,  0x1p120f, p.columns % 8 == 0 };
+        tensor_product<matmul_fp8_lines> t = { a, b, p.depth, false };
+        tensor_launch<S, matmul_fp8_widens, true, true>(t, tensor_halves<gpu_bf16>{}, end);
+        return;
+    }
+    matmul_fp8_numbers<gpu_e4m3> numbers = { p.scales, p.scales, p.rows, p.columns,
+                                             blocks,   blocks,   1,      blocks % 4 == 0 };
+    tensor_product<tensor_operand> t = {
+        { p.a, p.depth, p.rows }, { p.b, p.depth, p.columns }, p.depth, false
+    };
+    if (p.depth % 16 == 0)
+        tensor_launch<S, tensor_copies, false, false>(t, numbers, end);
+    else
+        tensor_launch<S, tensor_reads, false, false>(t, numbers, end);
+}
+
+static const struct {
+    const char *name;
+    void (*run)(const floats &);
+} float_variants[] = { { "large", run_floats<tensor_large> }, { "small", run_floats<tensor_small> } };
+
+static bool has_floats() { return gpu->capability >= GPU_MMA_FP8_LEAST; }
+
+/* Whole numbers, some of them, again and again. */
+static floats open_floats(int64_t rows, int64_t columns, int64_t depth, bool over_rows) {
+    const uint64_t SOME = 1 << 16;
+    static uint8_t drawn[SOME], ones[SOME];
+    for (uint64_t i = 0; i < SOME; i++) drawn[i] = whole_code(FP8_E4M3), ones[i] = 127;
+    taken = 0;
+    int64_t most = rows > columns ? rows : columns;
+    uint64_t n_a = (uint64_t)(rows * depth), n_b = (uint64_t)(columns * depth);
+    uint64_t scales = (uint64_t)(over_rows ? depth * fp8_blocks(most) : most * fp8_blocks(depth));
+    floats p = {
+        rows, columns, depth, over_rows, (uint8_t *)take(n_a), (uint8_t *)take(n_b), (uint8_t *)take(scales),
+        NULL
+    };
+    p.y = (float *)take((uint64_t)(rows * columns) * sizeof *p.y);
+    for (uint64_t i = 0; i < n_a; i += SOME) gpu->put(gpu, p.a + i, drawn, n_a - i < SOME ? n_a - i : SOME);
+    for (uint64_t i = 0; i < n_b; i += SOME / 2)
+        gpu->put(gpu, p.b + i, drawn + SOME / 2, n_b - i < SOME / 2 ? n_b - i : SOME / 2);
+    for (uint64_t i = 0; i < scales; i += SOME)
+        gpu->put(gpu, p.scales + i, ones, scales - i < SOME ? scales - i : SOME);
+    return p;
+}
+
+static void check_float_tiles() {
+    static const struct {
+        int64_t rows, columns, depth;
+        bool over_rows;
+    } forms[] = {
+        { 150, 70, 512, false }, { 67, 140, 301, false }, { 150, 72, 300, true }, { 67, 35, 70, true }
+    };
+    for (const auto &f : forms) {
+        floats p = open_floats(f.rows, f.columns, f.depth, f.over_rows);
+        uint64_t n_a = (uint64_t)(f.rows * f.depth), n_b = (uint64_t)(f.columns * f.depth);
+        uint8_t *a = (uint8_t *)malloc(n_a), *b = (uint8_t *)malloc(n_b);
+        float *y = (float *)malloc((size_t)(f.rows * f.columns) * sizeof *y);
+        if (!a || !b || !y) die("no memory");
+        gpu->get(gpu, a, p.a, n_a), gpu->get(gpu, b, p.b, n_b);
+        for (const auto &v : float_variants) {
+            gpu->begin(gpu);
+            v.run(p);
+            gpu->end(gpu);
+            gpu->get(gpu, y, p.y, (uint64_t)(f.rows * f.columns) * sizeof *y);
+            for (int64_t i = 0; i < f.rows; i++)
+                for (int64_t j = 0; j < f.columns; j++) {
+                    float sum = 0;
+                    for (int64_t k = 0; k < f.depth; k++)
+                        sum += fp8_decode(FP8_E4M3, a[f.over_rows ? k * f.rows + i : i * f.depth + k]) *
+                               fp8_decode(FP8_E4M3, b[f.over_rows ? k * f.columns + j : j * f.depth + k]);
+                    if (sum != y[i * f.columns + j]) say_wrong("products of floats of 8 bits", v.name);
+                }
+        }
+        free(a), free(b), free(y);
     }
 }
 
@@ -437,6 +580,37 @@ static void time_all() {
     time_form({ 8192, 8192, 8192, false, false, DTYPE_BF16 }, false);
 }
 
+static void time_floats(int64_t rows, int64_t columns, int64_t depth, bool over_rows) {
+    floats p = open_floats(rows, columns, depth, over_rows);
+    double work = 2.0 * (double)rows * (double)columns * (double)depth;
+    printf("%6lld x %6lld x %6lld %s ", (long long)rows, (long long)depth, (long long)columns,
+           over_rows ? "tn" : "nt");
+    for (const auto &v : float_variants) {
+        double best = 1e9;
+        for (int round = 0, launches = 1; round < 4; round++) {
+            double began = seconds_now();
+            gpu->begin(gpu);
+            for (int i = 0; i < launches; i++) v.run(p);
+            gpu->end(gpu);
+            double each = (seconds_now() - began) / launches;
+            if (round) best = fmin(best, each);
+            launches = each > 0.02 ? 1 : (int)(0.02 / each) + 1;
+        }
+        printf(" %8.1f", 1e-12 * work / best);
+    }
+    printf("\n");
+    fflush(stdout);
+}
+
+static void time_all_floats() {
+    enum { TOKENS = 4096 };
+    printf("\nfloats of 8 bits, their products alone: TFLOP/s in tensor_large, tensor_small\n");
+    static const int64_t layers[][2] = { { 768, 2304 }, { 768, 768 }, { 768, 3072 }, { 3072, 768 } };
+    for (const int64_t(&w)[2] : layers)
+        time_floats(TOKENS, w[1], w[0], false), time_floats(w[0], w[1], TOKENS, true);
+    time_floats(8192, 8192, 8192, false), time_floats(8192, 8192, 8192, true);
+}
+
 int main(int count, char **arguments) {
     if (count < 2 || count > 3) die("usage: bench-gpu-tensor DEVICE [seconds]");
     bool timed = count == 3;
@@ -448,13 +622,16 @@ int main(int count, char **arguments) {
         check_instructions<gpu_bf16, true, true>(DTYPE_BF16);
     check_instructions<gpu_f16, false, true>(DTYPE_F16), check_instructions<gpu_f16, true, false>(DTYPE_F16);
     check_codes();
+    if (has_floats()) check_floats<gpu_e4m3>(FP8_E4M3), check_floats<gpu_e5m2>(FP8_E5M2);
     check_numbers();
     check_eights();
     if (wrong) printf("tensor cores: instructions are wrong\n");
     check_tiles();
+    if (has_floats()) check_float_tiles();
     if (!wrong)
         printf("tensor cores: instructions, and %zu tiles: right\n", sizeof variants / sizeof *variants);
     if (timed) time_all();
+    if (timed && has_floats()) time_all_floats();
     if (gpu->failed && gpu->failed(gpu) != STATUS_OK) die(status_message());
     gpu->close(gpu, &pool);
     return wrong > 0;

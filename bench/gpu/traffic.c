@@ -43,6 +43,12 @@ static const struct {
       1,
       128,
       { "precision", "mixed-bf16", "attention", "flash" } },
+    { "gpt2, fp8-mixed",
+      "{\"model_type\": \"gpt2\", \"n_layer\": 1, \"n_head\": 12, \"n_embd\": 768, \"n_positions\": 1024, "
+      "\"vocab_size\": 2048}",
+      1,
+      128,
+      { "precision", "fp8-mixed" } },
     { "gpt2, 4,096 wide",
       "{\"model_type\": \"gpt2\", \"n_layer\": 1, \"n_head\": 32, \"n_embd\": 4096, \"n_inner\": 512, "
       "\"n_positions\": 64, \"vocab_size\": 256}",

@@ -25,14 +25,16 @@
 
 enum { STEPS = 4, FEW = 2, BATCH = 16, CONTEXT = 32, HALF = 8 /* samples that are whole slices of a sum */ };
 
+#define GPT2                                                                                                 \
+    "{\"model_type\": \"gpt2\", \"n_layer\": 2, \"n_head\": 2, \"n_embd\": 64, \"n_positions\": 32, "        \
+    "\"vocab_size\": 256, \"tie_word_embeddings\": false, \"resid_pdrop\": 0.1, \"embd_pdrop\": 0.1, "       \
+    "\"attn_pdrop\": 0.1}\n"
+
 static const struct {
     const char *name, *config, *precision;
 } families[] = {
-    { "gpt2.json",
-      "{\"model_type\": \"gpt2\", \"n_layer\": 2, \"n_head\": 2, \"n_embd\": 64, \"n_positions\": 32, "
-      "\"vocab_size\": 256, \"tie_word_embeddings\": false, \"resid_pdrop\": 0.1, \"embd_pdrop\": 0.1, "
-      "\"attn_pdrop\": 0.1}\n",
-      "mixed-bf16" },
+    { "gpt2.json", GPT2, "mixed-bf16" },
+    { "gpt2-fp8.json", GPT2, "fp8-mixed" },
     { "llama.json",
       "{\"model_type\": \"llama\", \"num_hidden_layers\": 2, \"num_attention_heads\": 4, "
       "\"num_key_value_heads\": 2, \"hidden_size\": 64, \"intermediate_size\": 96, \"vocab_size\": 256, "
@@ -50,8 +52,10 @@ static const struct {
 enum {
     FAMILIES = sizeof families / sizeof *families,
     UNTIED =
-        2 /* the first ones: a tied table's gradient is added up micro-batch by micro-batch, on the CPU too */
+        3 /* the first ones: a tied table's gradient is added up micro-batch by micro-batch, on the CPU too */
 };
+
+static bool is_fp8(int family) { return strcmp(families[family].precision, "fp8-mixed") == 0; }
 
 static int open_all(void **state) {
     int result = scratch_open(state);
@@ -117,6 +121,8 @@ static void losses_are_near_the_cpus(void **state) {
                     2); /* blocks, in training and validation */
         assert_int_equal(count_of(&o, "attention_flash_backward_cuda_tensor"), 2);
         assert_int_equal(count_of(&o, "attention_flash_cuda_tiled"), 0);
+        assert_int_equal(count_of(&o, "matmul_fp8_cuda_tensor") > 0, is_fp8(f));
+        assert_int_equal(count_of(&o, "matmul_fp8_cuda_plain"), 0);
         bool same = true;
         for (int k = 0; k < STEPS; k++) {
             assert_true(fabs(there.losses[k] / here.losses[k] - 1) < 1e-3);
@@ -133,6 +139,7 @@ static void micro_batches_change_nothing(void **state) {
         outcome whole = { 0 }, cut = { 0 };
         setup_options o = usual(f, "whole");
         o.steps = o.eval_every = FEW;
+        if (is_fp8(f)) o.batch = 2 * BATCH; /* its gradients are rounded to 16 bits where nothing is cut */
         run_on_tensor_cores(&o, 0, &whole);
         o.out = "cut", o.micro_batch = HALF;
         run_on_tensor_cores(&o, f + 1, &cut);

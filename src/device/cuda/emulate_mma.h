@@ -11,6 +11,9 @@ typedef uint16_t eight __attribute__((vector_size(16), may_alias));
 /* d += a b by a warp; `wide` are the numbers of 16 bits in f32. */
 void mma(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], float (*wide)(uint16_t), site at);
 
+/* The same of floats of 8 bits: a has so many bits of exponent, b four. */
+void mma_floats(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], int exponent_bits, site at);
+
 /* The same of codes of 8 bits. */
 void mma_codes(int32_t (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], site at);
 
@@ -31,6 +34,13 @@ inline void gpu_mma(gpu_bf16, float (&d)[4], const uint32_t (&a)[4], const uint3
 }
 inline void gpu_mma(gpu_f16, float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], EMULATE_SITE) {
     emulate::mma(d, a, b, half_from_f16, { "mma", file, line });
+}
+
+inline void gpu_mma(gpu_e4m3, float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], EMULATE_SITE) {
+    emulate::mma_floats(d, a, b, 4, { "mma", file, line });
+}
+inline void gpu_mma(gpu_e5m2, float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], EMULATE_SITE) {
+    emulate::mma_floats(d, a, b, 5, { "mma", file, line });
 }
 
 inline void gpu_mma_codes(int32_t (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], EMULATE_SITE) {
@@ -58,13 +68,25 @@ inline void gpu_ldmatrix_across(uint32_t (&r)[4], const void *row, EMULATE_SITE)
         r[m] = emulate_matrix_at(rows, m, 2 * t, g) | emulate_matrix_at(rows, m, 2 * t + 1, g) << 16;
 }
 
+/* The first bytes of `from`, two of them in an access, but the last of an odd number. */
+inline void emulate_some_of(emulate::eight &to, const void *from, int bytes) {
+    bool pairs = (uintptr_t)from % 2 == 0;
+    for (int i = 0; i < bytes; i += 2) {
+        const unsigned char *at = (const unsigned char *)from + i;
+        if (pairs && i + 1 < bytes)
+            to[i / 2] = *(const uint16_t *)at;
+        else
+            to[i / 2] = (uint16_t)(at[0] | (i + 1 < bytes ? at[1] << 8 : 0));
+    }
+}
+
 /* Until it lands its place is NaN: a wait or a barrier that is missing shows. */
 inline void gpu_copy16(void *shared, const void *from, int bytes) {
     emulate::copy c = { emulate::wide<emulate::eight>(shared), {}, 0 };
     if (bytes == 16)
         c.bytes = *emulate::wide<emulate::eight>((void *)from);
     else
-        for (int i = 0; i < bytes / 2; i++) c.bytes[i] = ((const uint16_t *)from)[i];
+        emulate_some_of(c.bytes, from, bytes);
     *c.to = emulate::eight{} - 1;
     emulate::copy_begins(c);
 }
@@ -75,15 +97,15 @@ inline void gpu_copies_wait() {
     while (emulate::copy_lands(LEFT, &c)) *c.to = c.bytes;
 }
 
-struct gpu_eight {
+struct gpu_bytes {
     emulate::eight x;
 };
-inline gpu_eight gpu_eight_read(const uint16_t *at, int count) {
-    gpu_eight e = {};
-    for (int i = 0; i < count && i < 8; i++) e.x[i] = at[i];
+inline gpu_bytes gpu_bytes_read(const void *at, int bytes) {
+    gpu_bytes e = {};
+    emulate_some_of(e.x, at, bytes < 16 ? bytes : 16);
     return e;
 }
-inline void gpu_eight_words(const gpu_eight &e, int, uint32_t (&w)[4]) { memcpy(w, &e.x, sizeof w); }
+inline void gpu_bytes_words(const gpu_bytes &e, int, uint32_t (&w)[4]) { memcpy(w, &e.x, sizeof w); }
 inline void gpu_set16(void *at, const uint32_t (&w)[4]) {
     emulate::eight all;
     memcpy(&all, w, sizeof all);

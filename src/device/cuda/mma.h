@@ -9,10 +9,17 @@
  *   a  rows g, g + 8, g, g + 8 at depths 2t, 2t, 2t + 8, 2t + 8
  *   b  column g at depths 2t, 2t + 8
  *   d  row g at columns 2t, 2t + 1, then row g + 8
- * Of codes of 8 bits (m16n8k32) a register has four, at depths 4t .. 4t + 3 and 4t + 16 .. 4t + 19.
+ * Of codes of 8 bits, and of floats of 8, (m16n8k32) a register has four, at depths 4t .. 4t + 3 and 4t + 16
+ * .. 4t + 19.
  *
  * The order of the sums within one mma is the hardware's; the twin adds in f64 and rounds once. So both have
- * the same bits only where every sum is exact. */
+ * the same bits only where every sum is exact.
+ *
+ * Of floats of 8 bits (8.9 and later) the hardware keeps less: on 9.0 products are aligned to the largest of
+ * them, and some 14 bits of their sum remain, from one mma to the next as well (DeepSeek-AI, "DeepSeek-V3
+ * technical report", arXiv:2412.19437, section 3.3.2). The twin knows nothing of that: it assumes sums as
+ * exact as those of 16 bits. What a GPU adds is nearer to the twin the fewer mma follow each other on one
+ * sum, so who uses them adds short sums on in f32. */
 #pragma once
 
 #include "device/cuda/gpu.h"
@@ -23,25 +30,43 @@
 #define GPU_HAS_MMA 0
 #endif
 
-enum { GPU_MMA_LEAST = 80 /* capability */ };
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 890
+#define GPU_HAS_MMA_FP8 1
+#else
+#define GPU_HAS_MMA_FP8 0
+#endif
 
-/* The two types of numbers, as tags. */
+enum { GPU_MMA_LEAST = 80, GPU_MMA_FP8_LEAST = 89 /* capabilities */ };
+
+/* The types of numbers, as tags. */
 struct gpu_bf16 {};
 struct gpu_f16 {};
+struct gpu_e4m3 {}; /* floats of 8 bits, as ops/fp8.h has them */
+struct gpu_e5m2 {};
 
 #ifdef __CUDACC__
 
-#define GPU_MMA(TYPE)                                                                                        \
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32." TYPE "." TYPE ".f32 "                              \
+#define GPU_MMA(SHAPE, A, B)                                                                                 \
+    asm volatile("mma.sync.aligned." SHAPE ".row.col.f32." A "." B ".f32 "                                   \
                  "{%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};"                                        \
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                                            \
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]))
 GPU_INLINE void gpu_mma(gpu_bf16, float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
-    GPU_MMA("bf16");
+    GPU_MMA("m16n8k16", "bf16", "bf16");
 }
 GPU_INLINE void gpu_mma(gpu_f16, float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
-    GPU_MMA("f16");
+    GPU_MMA("m16n8k16", "f16", "f16");
 }
+
+/* Floats of 8 bits: the tag is a's type, and b is e4m3. */
+#if GPU_HAS_MMA_FP8
+GPU_INLINE void gpu_mma(gpu_e4m3, float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+    GPU_MMA("m16n8k32", "e4m3", "e4m3");
+}
+GPU_INLINE void gpu_mma(gpu_e5m2, float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+    GPU_MMA("m16n8k32", "e5m2", "e4m3");
+}
+#endif
 #undef GPU_MMA
 
 /* Codes of 8 bits, four in a register, sums of 32 bits: exact in any order. */
@@ -83,29 +108,30 @@ GPU_INLINE void gpu_copies_wait() {
     asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
 }
 
-/* Eight numbers of 16 bits from any address on, in two steps, so that other work stands between them: what is
- * read are the 16 bytes around the first number and the next 16, of both only what holds a number asked for.
+/* Sixteen bytes from any address on, in two steps, so that other work stands between them: what is read are
+ * the 16 bytes around the first and the next 16, of both only what holds one of the `bytes` asked for (0 ..
+ * 16); zeros are behind those.
  */
-struct gpu_eight {
+struct gpu_bytes {
     uint4 low, high;
     unsigned shift; /* bits */
 };
-GPU_INLINE gpu_eight gpu_eight_read(const uint16_t *at, int count) {
-    gpu_eight e = { { 0, 0, 0, 0 }, { 0, 0, 0, 0 }, (unsigned)((uintptr_t)at & 15) * 8 };
+GPU_INLINE gpu_bytes gpu_bytes_read(const void *at, int bytes) {
+    gpu_bytes e = { { 0, 0, 0, 0 }, { 0, 0, 0, 0 }, (unsigned)((uintptr_t)at & 15) * 8 };
     const uint4 *line = (const uint4 *)((uintptr_t)at & ~(uintptr_t)15);
-    if (count > 0) e.low = __ldg(line);
-    if (count * 16 + (int)e.shift > 128) e.high = __ldg(line + 1);
+    if (bytes > 0) e.low = __ldg(line);
+    if (bytes * 8 + (int)e.shift > 128) e.high = __ldg(line + 1);
     return e;
 }
-GPU_INLINE void gpu_eight_words(const gpu_eight &e, int count, uint32_t (&w)[4]) {
+GPU_INLINE void gpu_bytes_words(const gpu_bytes &e, int bytes, uint32_t (&w)[4]) {
     uint32_t x[8] = { e.low.x, e.low.y, e.low.z, e.low.w, e.high.x, e.high.y, e.high.z, e.high.w };
     if (e.shift & 64) x[0] = x[2], x[1] = x[3], x[2] = x[4], x[3] = x[5], x[4] = x[6], x[5] = x[7];
     if (e.shift & 32) x[0] = x[1], x[1] = x[2], x[2] = x[3], x[3] = x[4], x[4] = x[5];
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         w[i] = __funnelshift_r(x[i], x[i + 1], e.shift & 31);
-        int left = count - 2 * i;
-        w[i] = left >= 2 ? w[i] : left == 1 ? w[i] & 0xffff : 0;
+        int left = bytes - 4 * i;
+        w[i] = left >= 4 ? w[i] : left > 0 ? w[i] & (1u << 8 * left) - 1 : 0;
     }
 }
 /* Sixteen bytes of any memory, at a multiple of 16. */

@@ -79,7 +79,7 @@ GPU_INLINE void attention_tensor_fill(uint16_t *to, const attention_lines &x, bo
             gpu_copy16(to + S::place(line, eight), at, 2 * inside);
         } else {
             uint32_t words[4];
-            gpu_eight_words(gpu_eight_read(at, inside), inside, words);
+            gpu_bytes_words(gpu_bytes_read(at, 2 * inside), 2 * inside, words);
             gpu_set16(to + S::place(line, eight), words);
         }
     }

@@ -1,17 +1,25 @@
-/* The product of numbers of 16 bits on tensor cores (mma.sync, capability 8.0 and later), sums in f32.
+/* The product on tensor cores (mma.sync, capability 8.0 and later), sums in f32: of numbers of 16 bits, and
+ * what products of other numbers are made of.
  *
- * Order of summation: slices of MATMUL_SLICE depths from 0, each by one mma for sixteen depths after another;
- * slice after slice onto what was before; then the end. It is the same for every tile, so a product's tile
- * may be chosen by its shape, rows have the same bits alone and among others, and a product that is cut at
- * whole slices and chained through its accumulator has the bits of the whole. What is outside of an operand
- * counts as 0. Within an mma the order is the hardware's, so bits are not the CPU's.
+ * Order of summation: slices of N::SLICE depths from 0, by one mma after another; slice after slice onto what
+ * was before; then the end. It is the same for every tile, so a product's tile may be chosen by its shape,
+ * rows have the same bits alone and among others, and a product that is cut at whole slices and chained
+ * through its accumulator has the bits of the whole. What is outside of an operand counts as 0. Within an mma
+ * the order is the hardware's, so bits are not the CPU's.
  *
- * Tiles of both operands pass through STAGES buffers of shared memory, which cp.async fills while earlier
- * ones are multiplied. A buffer has an operand's lines as they lie in memory, 16 bytes swizzled so that eight
- * rows of a matrix, and eight neighbours, lie in different banks. Operands whose lines don't begin at 16
- * bytes pass through registers instead (PACKED false).
+ * Tiles of both operands pass through STAGES buffers of shared memory, which are filled while earlier ones
+ * are multiplied. A buffer has an operand's lines as they lie in memory, 16 bytes swizzled so that eight rows
+ * of a matrix, and eight neighbours, lie in different banks.
  *
- * Ends are those of matmul_cuda.h. */
+ *   N   numbers: BYTES of each; SLICE; IS_HERE, does the capability that is compiled for have their mma;
+ *       multiply(d, a, b), one of these; and `sums<S>`, what a thread does when a slice begins and ends
+ *       (tensor_halves)
+ *   F   how operands come into buffers, and what they are: tensor_copies, by cp.async, where lines begin at
+ *       16 bytes; tensor_reads, through registers, where they don't
+ *   E   ends, those of matmul_cuda.h
+ *
+ * Buffers are counted in words of 16 bits: a number of 16 bits, or two of 8, for which an mma has the same
+ * registers at twice the depth. Operands that lie across their depths have numbers of 16 bits. */
 #pragma once
 
 #include "device/cuda/mma.h"
@@ -36,28 +44,62 @@ struct tensor_tile {
         WARP_COLUMNS = 8 * COLUMNS8,
         ROWS = WARP_ROWS * DOWN,
         COLUMNS = WARP_COLUMNS * ACROSS,
-        DEPTHS = DEPTHS_,
+        DEPTHS = DEPTHS_, /* of a stage: words */
         STAGES = STAGES_,
         BLOCKS = BLOCKS_,
-        STAGE = (ROWS + COLUMNS) * DEPTHS, /* numbers */
+        STAGE = (ROWS + COLUMNS) * DEPTHS, /* words */
         STRIP = WARP_COLUMNS + 8,          /* floats from one row of a warp's strip to the next */
         STRIPS = DOWN * ACROSS * 16 * STRIP,
         SHARED = STAGE * STAGES * 2 > STRIPS * 4 ? STAGE *STAGES * 2 : STRIPS * 4 /* bytes */
     };
-    static_assert(MATMUL_SLICE % DEPTHS == 0 && DEPTHS % 16 == 0, "a slice ends with a stage");
+    static_assert(DEPTHS % 16 == 0, "a stage is whole mma");
     static_assert(COLUMNS8 % 2 == 0, "b's matrices come by fours");
 };
 
 struct tensor_operand {
-    const uint16_t *data;
-    int64_t stride; /* numbers from one line of memory to the next */
+    const void *data;
+    int64_t stride; /* bytes from one line of memory to the next */
     int64_t lines;  /* rows of op(a), columns of op(b) */
 };
 
+template <class O>
 struct tensor_product {
-    tensor_operand a, b;
+    O a, b;
     int64_t depth;
     bool starts; /* from what the end has before */
+};
+
+/* A thread's sums, as tensor cores have them: sum k of fragment (i, j) is in row i * 16 + k / 2 * 8 + lane /
+ * 4 of its warp's, and in column j * 8 + lane % 4 * 2 + k % 2. */
+template <class S>
+using tensor_sums = float[S::FRAGMENTS_DOWN][S::FRAGMENTS_ACROSS][4];
+
+/* f(i, j, k) for each sum of a thread. */
+template <class S, class F>
+GPU_INLINE void tensor_each_sum(F f) {
+#pragma unroll
+    for (int i = 0; i < S::FRAGMENTS_DOWN; i++)
+#pragma unroll
+        for (int j = 0; j < S::FRAGMENTS_ACROSS; j++)
+#pragma unroll
+            for (int k = 0; k < 4; k++) f(i, j, k);
+}
+
+/* Numbers of 16 bits, whose slices are added as they are. */
+template <class T>
+struct tensor_halves {
+    enum { BYTES = 2, SLICE = MATMUL_SLICE, IS_HERE = GPU_HAS_MMA };
+    GPU_MEMBER void multiply(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
+        gpu_mma(T(), d, a, b);
+    }
+    template <class S>
+    struct sums {
+        __device__ __forceinline__ void open(const tensor_halves &, int64_t, int64_t) {}
+        __device__ __forceinline__ void begin(int) {} /* slice n is multiplied from here on, */
+        __device__ __forceinline__ void end(int, const tensor_sums<S> &slice, tensor_sums<S> &sum) const {
+            tensor_each_sum<S>([&](int i, int j, int k) { sum[i][j][k] += slice[i][j][k]; }); /* to here */
+        }
+    };
 };
 
 /* A tile of LINES x DEPTHS in shared memory: lines of depths, or depths of lines (CROSSED), as in memory. */
@@ -82,53 +124,82 @@ struct tensor_buffer {
     GPU_MEMBER int eight_of(int n) { return (int)threadIdx.x % GROUP + n / PASSES * GROUP; }
     GPU_MEMBER bool fills() { return FILLING == THREADS || (int)threadIdx.x < FILLING; }
 
-    /* Numbers of it that are inside of the operand, 0 .. 8. */
-    GPU_MEMBER int inside(int n, int lines_left, int depths_left) {
-        int high = CROSSED ? depths_left : lines_left, wide = CROSSED ? lines_left : depths_left;
-        int left = wide - eight_of(n) * 8;
-        return row_of(n) >= high || left < 0 ? 0 : left < 8 ? left : 8;
+    /* Bytes of it that are inside of the operand, of which so many rows, and bytes of each, are left. */
+    GPU_MEMBER int inside(int n, int rows_left, int bytes_left) {
+        int left = bytes_left - eight_of(n) * 16;
+        return row_of(n) >= rows_left || left < 0 ? 0 : left < 16 ? left : 16;
     }
 };
 
-/* How a thread fills one operand's buffers: where it reads, and how much of what it reads is left. */
-template <class B, bool CROSSED, int DEPTHS>
-struct tensor_filler {
-    const uint16_t *at; /* of this thread's first eight, in the next stage */
+/* Where a thread reads of an operand for its buffers B, and how much of what it reads is left. */
+template <class B, bool CROSSED, int DEPTHS, int BYTES>
+struct tensor_lines {
+    const unsigned char *at; /* of this thread's first eight, in the next stage */
     int64_t stride;
     int lines_left;
 
-    __device__ __forceinline__ void begin(const tensor_operand &o, int64_t line) {
-        int64_t left = o.lines - line, row = B::row_of(0), eight = B::eight_of(0) * 8;
+    __device__ __forceinline__ void open(const tensor_operand &o, int64_t line) {
+        int64_t left = o.lines - line, row = B::row_of(0), eight = B::eight_of(0) * 16;
         lines_left = left < (1 << 20) ? (int)left : 1 << 20;
         stride = o.stride;
-        at = o.data + (CROSSED ? row * o.stride + line + eight : (line + row) * o.stride + eight);
+        at = (const unsigned char *)o.data +
+             (CROSSED ? row * o.stride + line * BYTES + eight : (line + row) * o.stride + eight);
     }
-    __device__ __forceinline__ const uint16_t *from(int n) const {
-        return at + n % B::PASSES * B::PASS * stride + n / B::PASSES * B::GROUP * 8;
+    __device__ __forceinline__ const unsigned char *from(int n) const {
+        return at + n % B::PASSES * B::PASS * stride + n / B::PASSES * B::GROUP * 16;
     }
-    __device__ __forceinline__ void copy(uint16_t *buffer, int depths_left) const {
+    __device__ __forceinline__ int inside(int n, int depths_left) const {
+        return CROSSED ? B::inside(n, depths_left, lines_left * BYTES)
+                       : B::inside(n, lines_left, depths_left * BYTES);
+    }
+    __device__ __forceinline__ void next() { at += CROSSED ? DEPTHS * stride : DEPTHS * BYTES; }
+};
+
+/* Fillers of one operand's buffers: what is begun is in its buffer after `finish`, or with the next barrier
+ * after the feed's `arrived`. */
+template <class B, bool CROSSED, int DEPTHS, int BYTES>
+struct tensor_copier : tensor_lines<B, CROSSED, DEPTHS, BYTES> {
+    __device__ __forceinline__ void begin(uint16_t *buffer, int depths_left) {
         if (!B::fills()) return;
 #pragma unroll
         for (int n = 0; n < B::EACH; n++)
-            gpu_copy16(buffer + B::place(B::row_of(n), B::eight_of(n)), from(n),
-                       2 * B::inside(n, lines_left, depths_left));
+            gpu_copy16(buffer + B::place(B::row_of(n), B::eight_of(n)), this->from(n),
+                       this->inside(n, depths_left));
     }
-    __device__ __forceinline__ void read(gpu_eight (&e)[B::EACH], int depths_left) const {
+    __device__ __forceinline__ void finish(uint16_t *, int) const {}
+};
+
+template <class B, bool CROSSED, int DEPTHS, int BYTES>
+struct tensor_reader : tensor_lines<B, CROSSED, DEPTHS, BYTES> {
+    gpu_bytes read[B::EACH]; /* of one stage */
+
+    __device__ __forceinline__ void begin(uint16_t *, int depths_left) {
 #pragma unroll
         for (int n = 0; n < B::EACH; n++)
-            e[n] = gpu_eight_read(from(n), B::fills() ? B::inside(n, lines_left, depths_left) : 0);
+            read[n] = gpu_bytes_read(this->from(n), B::fills() ? this->inside(n, depths_left) : 0);
     }
-    __device__ __forceinline__ void write(uint16_t *buffer, const gpu_eight (&e)[B::EACH],
-                                          int depths_left) const {
+    __device__ __forceinline__ void finish(uint16_t *buffer, int depths_left) const {
         if (!B::fills()) return;
 #pragma unroll
         for (int n = 0; n < B::EACH; n++) {
             uint32_t w[4];
-            gpu_eight_words(e[n], B::inside(n, lines_left, depths_left), w);
+            gpu_bytes_words(read[n], this->inside(n, depths_left), w);
             gpu_set16(buffer + B::place(B::row_of(n), B::eight_of(n)), w);
         }
     }
-    __device__ __forceinline__ void next() { at += CROSSED ? DEPTHS * stride : DEPTHS; }
+};
+
+struct tensor_copies {
+    typedef tensor_operand operand;
+    enum { ASIDE = true /* copies go on beside the kernel, and are waited for */ };
+    template <class B, bool CROSSED, int DEPTHS, int BYTES>
+    using filler = tensor_copier<B, CROSSED, DEPTHS, BYTES>;
+};
+struct tensor_reads {
+    typedef tensor_operand operand;
+    enum { ASIDE = false };
+    template <class B, bool CROSSED, int DEPTHS, int BYTES>
+    using filler = tensor_reader<B, CROSSED, DEPTHS, BYTES>;
 };
 
 /* Where a block's tile is: tiles that run together lie together, so that the second cache has what they read.
@@ -149,8 +220,8 @@ GPU_INLINE tensor_place tensor_place_of(int64_t rows, int64_t columns) {
 /* A warp's sums pass through its strip of shared memory, sixteen rows at a time: registers have them as
  * tensor cores do, memory has them by rows. f(place in the strip, row, column, all four of them inside and
  * aligned). One copy of the code for all types. */
-template <class S, class F>
-GPU_INLINE void tensor_each_of_strip(const tensor_product &p, int64_t row, int64_t column, bool fours, F f) {
+template <class S, class P, class F>
+GPU_INLINE void tensor_each_of_strip(const P &p, int64_t row, int64_t column, bool fours, F f) {
     enum { FOURS = S::WARP_COLUMNS / 4 };
 #pragma unroll 1
     for (int i = (int)threadIdx.x % 32; i < 16 * FOURS; i += 32) {
@@ -165,11 +236,8 @@ GPU_INLINE void tensor_each_of_strip(const tensor_product &p, int64_t row, int64
     }
 }
 
-template <class S>
-using tensor_sums = float[S::FRAGMENTS_DOWN][S::FRAGMENTS_ACROSS][4];
-
-template <class S, class E>
-GPU_INLINE void tensor_before(const tensor_product &p, const E &e, float *strip, int64_t row, int64_t column,
+template <class S, class P, class E>
+GPU_INLINE void tensor_before(const P &p, const E &e, float *strip, int64_t row, int64_t column,
                               tensor_sums<S> &sum) {
     int lane = (int)threadIdx.x % 32, first = lane / 4 * S::STRIP + lane % 4 * 2;
 #pragma unroll
@@ -187,8 +255,8 @@ GPU_INLINE void tensor_before(const tensor_product &p, const E &e, float *strip,
     }
 }
 
-template <class S, class E>
-GPU_INLINE void tensor_end(const tensor_product &p, const E &e, float *strip, int64_t row, int64_t column,
+template <class S, class P, class E>
+GPU_INLINE void tensor_end(const P &p, const E &e, float *strip, int64_t row, int64_t column,
                            const tensor_sums<S> &sum) {
     int lane = (int)threadIdx.x % 32, first = lane / 4 * S::STRIP + lane % 4 * 2;
 #pragma unroll
@@ -210,8 +278,8 @@ GPU_INLINE void tensor_end(const tensor_product &p, const E &e, float *strip, in
     }
 }
 
-/* The matrices of a step of sixteen depths, from a stage. A: rows 0-7, 8-15 at depths 0-7, the same at 8-15.
- * B: columns 0-7 at depths 0-7, at 8-15; columns 8-15 likewise. */
+/* The matrices of a step of sixteen words of depth, from a stage. A: rows 0-7, 8-15 at depths 0-7, the same
+ * at 8-15. B: columns 0-7 at depths 0-7, at 8-15; columns 8-15 likewise. */
 template <class S, class BA, bool TA>
 GPU_INLINE void tensor_read_a(uint32_t (&a)[S::FRAGMENTS_DOWN][4], const uint16_t *buffer, int row,
                               int depth) {
@@ -243,45 +311,38 @@ GPU_INLINE void tensor_read_b(uint32_t (&b)[S::FRAGMENTS_ACROSS][2], const uint1
 }
 
 /* Feeds both operands: stage after stage into the buffers, ahead of what is multiplied. */
-template <class S, bool TA, bool B_CROSSED, bool PACKED>
+template <class S, class F, int BYTES, bool TA, bool B_CROSSED>
 struct tensor_feed {
     typedef tensor_buffer<S::ROWS, S::DEPTHS, TA, S::THREADS> of_a;
     typedef tensor_buffer<S::COLUMNS, S::DEPTHS, B_CROSSED, S::THREADS> of_b;
-    enum { OF_A = S::ROWS * S::DEPTHS, AHEAD = S::STAGES - 1 };
-    tensor_filler<of_a, TA, S::DEPTHS> a;
-    tensor_filler<of_b, B_CROSSED, S::DEPTHS> b;
-    gpu_eight read_a[of_a::EACH], read_b[of_b::EACH]; /* of one stage, where they aren't PACKED */
-    int64_t depths_left;                              /* of stages that are still to be read */
+    enum { OF_A = S::ROWS * S::DEPTHS, AHEAD = S::STAGES - 1, DEPTHS = S::DEPTHS * 2 / BYTES };
+    static_assert(BYTES == 2 || !(TA || B_CROSSED), "numbers lie along the depth, or have 16 bits");
+    typename F::template filler<of_a, TA, DEPTHS, BYTES> a;
+    typename F::template filler<of_b, B_CROSSED, DEPTHS, BYTES> b;
+    int64_t depths_left; /* of stages that are still to be read */
 
-    __device__ __forceinline__ int left() const {
-        return depths_left < S::DEPTHS ? (int)depths_left : S::DEPTHS;
-    }
-    __device__ __forceinline__ void next() { a.next(), b.next(), depths_left -= S::DEPTHS; }
+    __device__ __forceinline__ int left() const { return depths_left < DEPTHS ? (int)depths_left : DEPTHS; }
     /* The next stage begins its way, */
     __device__ __forceinline__ void begin(uint16_t *buffer) {
-        if (depths_left > 0) {
-            if (PACKED)
-                a.copy(buffer, left()), b.copy(buffer + OF_A, left()), next();
-            else
-                a.read(read_a, left()), b.read(read_b, left());
-        }
-        if (PACKED) gpu_copies_commit();
+        if (depths_left > 0) a.begin(buffer, left()), b.begin(buffer + OF_A, left());
+        if (F::ASIDE) gpu_copies_commit();
     }
     /* and is in its buffer after this, or with the next barrier after arrived(). */
     __device__ __forceinline__ void finish(uint16_t *buffer) {
-        if (PACKED || depths_left <= 0) return;
-        a.write(buffer, read_a, left()), b.write(buffer + OF_A, read_b, left()), next();
+        if (depths_left <= 0) return;
+        a.finish(buffer, left()), b.finish(buffer + OF_A, left());
+        a.next(), b.next(), depths_left -= DEPTHS;
     }
     __device__ __forceinline__ void arrived() const {
-        if (PACKED) gpu_copies_wait<AHEAD - 1>();
+        if (F::ASIDE) gpu_copies_wait<AHEAD - 1>();
     }
     __device__ __forceinline__ void end() const {
-        if (PACKED) gpu_copies_wait<0>();
+        if (F::ASIDE) gpu_copies_wait<0>();
     }
 };
 
 /* One stage onto the sums of the slice. */
-template <class T, class S, class F, bool TA, bool B_CROSSED>
+template <class N, class S, class F, bool TA, bool B_CROSSED>
 GPU_INLINE void tensor_multiply(tensor_sums<S> &slice, const uint16_t *stage, int row, int column) {
 #pragma unroll
     for (int k = 0; k < S::DEPTHS; k += 16) {
@@ -291,26 +352,19 @@ GPU_INLINE void tensor_multiply(tensor_sums<S> &slice, const uint16_t *stage, in
 #pragma unroll
         for (int i = 0; i < S::FRAGMENTS_DOWN; i++)
 #pragma unroll
-            for (int j = 0; j < S::FRAGMENTS_ACROSS; j++) gpu_mma(T(), slice[i][j], a[i], b[j]);
+            for (int j = 0; j < S::FRAGMENTS_ACROSS; j++) N::multiply(slice[i][j], a[i], b[j]);
     }
 }
 
-/* f(i, j, k) for each sum of a thread. */
-template <class S, class F>
-GPU_INLINE void tensor_each_sum(F f) {
-#pragma unroll
-    for (int i = 0; i < S::FRAGMENTS_DOWN; i++)
-#pragma unroll
-        for (int j = 0; j < S::FRAGMENTS_ACROSS; j++)
-#pragma unroll
-            for (int k = 0; k < 4; k++) f(i, j, k);
-}
-
 /* op(a) is transposed in memory (TA); op(b) is not (B_CROSSED: neighbours are columns). */
-template <class T, class S, bool TA, bool B_CROSSED, bool PACKED, class E>
-__global__ void __launch_bounds__(S::THREADS, S::BLOCKS) matmul_tensor_kernel(tensor_product p, E e) {
+template <class N, class S, class F, bool TA, bool B_CROSSED, class E>
+__global__ void __launch_bounds__(S::THREADS, S::BLOCKS)
+    matmul_tensor_kernel(tensor_product<typename F::operand> p, N numbers, E e) {
 #if GPU_HAS_MMA
-    typedef tensor_feed<S, TA, B_CROSSED, PACKED> feed;
+    typedef tensor_feed<S, F, N::BYTES, TA, B_CROSSED> feed;
+    enum { STAGES_OF_SLICE = N::SLICE / feed::DEPTHS };
+    if (!N::IS_HERE) return;
+    static_assert(N::SLICE % feed::DEPTHS == 0, "a slice ends with a stage");
     GPU_SHARED(uint16_t, shared);
     const tensor_place at = tensor_place_of<S>(p.a.lines, p.b.lines);
     const int warp = (int)threadIdx.x / 32;
@@ -318,27 +372,32 @@ __global__ void __launch_bounds__(S::THREADS, S::BLOCKS) matmul_tensor_kernel(te
     const int column = warp % S::WARPS_ACROSS * S::WARP_COLUMNS;
     float *strip = (float *)shared + warp * 16 * S::STRIP;
     tensor_sums<S> sum, slice;
-    tensor_each_sum<S>([&](int i, int j, int k) { sum[i][j][k] = slice[i][j][k] = 0; });
+    typename N::template sums<S> own;
+    tensor_each_sum<S>([&](int i, int j, int k) { sum[i][j][k] = 0; });
     if (p.starts) {
         tensor_before<S>(p, e, strip, at.row + row, at.column + column, sum);
         __syncthreads();
     }
     feed f;
-    f.a.begin(p.a, at.row), f.b.begin(p.b, at.column), f.depths_left = p.depth;
+    f.a.open(p.a, at.row), f.b.open(p.b, at.column), f.depths_left = p.depth;
+    own.open(numbers, at.row + row, at.column + column);
 #pragma unroll 1
     for (int s = 0; s < feed::AHEAD; s++) f.begin(shared + s * S::STAGE), f.finish(shared + s * S::STAGE);
-    int stages = (int)((p.depth + S::DEPTHS - 1) / S::DEPTHS), here = 0, fill = feed::AHEAD;
+    int stages = (int)((p.depth + feed::DEPTHS - 1) / feed::DEPTHS), here = 0, fill = feed::AHEAD;
 #pragma unroll 1
-    for (int t = 1; t <= stages; t++) {
+    for (int t = 0; t < stages; t++) {
+        if (t % STAGES_OF_SLICE == 0) {
+            own.begin(t / STAGES_OF_SLICE);
+            tensor_each_sum<S>([&](int i, int j, int k) { slice[i][j][k] = 0; });
+        }
         f.arrived();
         __syncthreads(); /* the stage is here for all, and nobody reads the one before */
         f.begin(shared + fill * S::STAGE);
-        tensor_multiply<T, S, feed, TA, B_CROSSED>(slice, shared + here * S::STAGE, row, column);
+        tensor_multiply<N, S, feed, TA, B_CROSSED>(slice, shared + here * S::STAGE, row, column);
         f.finish(shared + fill * S::STAGE);
         here = here + 1 == S::STAGES ? 0 : here + 1, fill = fill + 1 == S::STAGES ? 0 : fill + 1;
-        if (t % (MATMUL_SLICE / S::DEPTHS) == 0 || t == stages)
-            tensor_each_sum<S>(
-                [&](int i, int j, int k) { sum[i][j][k] += slice[i][j][k], slice[i][j][k] = 0; });
+        if (t % STAGES_OF_SLICE == STAGES_OF_SLICE - 1 || t == stages - 1)
+            own.end(t / STAGES_OF_SLICE, slice, sum);
     }
     f.end();
     __syncthreads();
@@ -356,12 +415,12 @@ static inline bool matmul_tensor_accepts(const op_call *c) {
 }
 
 static inline tensor_operand tensor_operand_of(const op_arg *x, int64_t lines) {
-    return { (const uint16_t *)x->data, shape_last(&x->shape), lines };
+    return { x->data, shape_last(&x->shape) * dtype_bytes(x->dtype), lines };
 }
 
 /* Sixteen bytes at a time. */
 static inline bool tensor_packed(const tensor_operand &o) {
-    return o.stride % 8 == 0 && (uintptr_t)o.data % 16 == 0;
+    return o.stride % 16 == 0 && (uintptr_t)o.data % 16 == 0;
 }
 
 enum { TENSOR_FEW = 100 /* blocks, of which a GPU runs more at a time */ };
@@ -370,38 +429,44 @@ enum { TENSOR_FEW = 100 /* blocks, of which a GPU runs more at a time */ };
 typedef tensor_tile<2, 4, 4, 4, 32, 4, 1> tensor_large;
 typedef tensor_tile<2, 2, 2, 4, 32, 4, 3> tensor_small;
 
-template <class T, class S, bool TA, bool B_CROSSED, bool PACKED, class E>
-static void tensor_launch(const tensor_product &p, const E &e) {
-    GPU_SHARED_MOST((matmul_tensor_kernel<T, S, TA, B_CROSSED, PACKED, E>), S::SHARED);
-    GPU_LAUNCH((matmul_tensor_kernel<T, S, TA, B_CROSSED, PACKED, E>),
+template <class S, class F, bool TA, bool B_CROSSED, class P, class N, class E>
+static void tensor_launch(const P &p, const N &numbers, const E &e) {
+    GPU_SHARED_MOST((matmul_tensor_kernel<N, S, F, TA, B_CROSSED, E>), S::SHARED);
+    GPU_LAUNCH((matmul_tensor_kernel<N, S, F, TA, B_CROSSED, E>),
                gpu_blocks(p.a.lines, S::ROWS) * gpu_blocks(p.b.lines, S::COLUMNS), S::THREADS, S::SHARED, p,
-               e);
+               numbers, e);
 }
 
-template <class T, bool TA, bool B_CROSSED, class E>
-static void tensor_choose(const tensor_product &p, const E &e) {
-    bool packed = tensor_packed(p.a) && tensor_packed(p.b);
+/* In tiles that go with its size. */
+template <class F, bool TA, bool B_CROSSED, class P, class N, class E>
+static void tensor_sized(const P &p, const N &numbers, const E &e) {
     int64_t blocks = gpu_blocks(p.a.lines, tensor_large::ROWS) * gpu_blocks(p.b.lines, tensor_large::COLUMNS);
-    if (blocks < TENSOR_FEW && packed)
-        tensor_launch<T, tensor_small, TA, B_CROSSED, true>(p, e);
-    else if (blocks < TENSOR_FEW)
-        tensor_launch<T, tensor_small, TA, B_CROSSED, false>(p, e);
-    else if (packed)
-        tensor_launch<T, tensor_large, TA, B_CROSSED, true>(p, e);
+    if (blocks < TENSOR_FEW)
+        tensor_launch<tensor_small, F, TA, B_CROSSED>(p, numbers, e);
     else
-        tensor_launch<T, tensor_large, TA, B_CROSSED, false>(p, e);
+        tensor_launch<tensor_large, F, TA, B_CROSSED>(p, numbers, e);
+}
+
+/* And in the way that goes with where it lies. */
+template <bool TA, bool B_CROSSED, class N, class E>
+static void tensor_choose(const tensor_product<tensor_operand> &p, const N &numbers, const E &e) {
+    if (tensor_packed(p.a) && tensor_packed(p.b))
+        tensor_sized<tensor_copies, TA, B_CROSSED>(p, numbers, e);
+    else
+        tensor_sized<tensor_reads, TA, B_CROSSED>(p, numbers, e);
 }
 
 template <class T, class E>
-static void tensor_form(const tensor_product &p, bool ta, bool tb, const E &e) {
+static void tensor_form(const tensor_product<tensor_operand> &p, bool ta, bool tb, const E &e) {
+    const tensor_halves<T> numbers = {};
     if (ta && tb)
-        tensor_choose<T, true, false>(p, e);
+        tensor_choose<true, false>(p, numbers, e);
     else if (ta)
-        tensor_choose<T, true, true>(p, e);
+        tensor_choose<true, true>(p, numbers, e);
     else if (tb)
-        tensor_choose<T, false, false>(p, e);
+        tensor_choose<false, false>(p, numbers, e);
     else
-        tensor_choose<T, false, true>(p, e);
+        tensor_choose<false, true>(p, numbers, e);
 }
 
 /* op(a) op(b), the call's first inputs, with this end; `starts`: from what it has before. */
@@ -411,7 +476,8 @@ static void matmul_tensor_product(const op_call *c, const matmul_attributes *t, 
     matmul_sizes s;
     matmul_sizes_of(&a->shape, &b->shape, t, &s);
     if (s.rows <= 0 || s.columns <= 0) return;
-    tensor_product p = { tensor_operand_of(a, s.rows), tensor_operand_of(b, s.columns), s.depth, starts };
+    tensor_product<tensor_operand> p = { tensor_operand_of(a, s.rows), tensor_operand_of(b, s.columns),
+                                         s.depth, starts };
     if (a->dtype == DTYPE_BF16)
         tensor_form<gpu_bf16>(p, t->ta, t->tb, e);
     else

@@ -241,4 +241,5 @@ const op_def op_matmul_fp8 = { .name = "matmul_fp8",
                                .cost = cost,
                                .cpu = matmul_fp8_cpu,
                                .cuda = OP_CUDA(matmul_fp8_cuda),
+                               .tensor = OP_CUDA(matmul_fp8_tensor),
                                .cases = cases };

@@ -11,7 +11,8 @@
  *
  * What codes stand for is exact in bf16, so this is the product of ops/matmul on these numbers, in its order
  * of sums and, on the CPU, with its kinds of bf16 by bf16: cuts at whole tiles, rows alone and threads change
- * no bit.
+ * no bit. On tensor cores of a GPU sums over rows are that product too; others multiply the codes themselves,
+ * and have an order of their own (matmul_fp8_tensor_cuda.h).
  *
  * The gradient of y becomes e5m2, by rows, and both gradients multiply that: by the weight, which is rounded
  * again, and by a's codes, which is what waits for it instead of numbers of 16 bits. */
@@ -50,6 +51,7 @@ typedef struct {
 extern const op_def op_matmul_fp8;
 extern const op_kernel matmul_fp8_cpu[];
 extern const op_kernel matmul_fp8_cuda[];
+extern const op_kernel matmul_fp8_tensor[];
 
 tensor_id matmul_fp8_apply(graph *g, const matmul_fp8_inputs *in);
 

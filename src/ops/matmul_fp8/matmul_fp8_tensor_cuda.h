@@ -1,0 +1,156 @@
+/* Products of floats of 8 bits on tensor cores (mma.sync), by the kernel of matmul_tensor_cuda.h.
+ *
+ * Along a row scales change every FP8_TILE depths, and so do a weight's. So codes are multiplied as they are
+ * (capability 8.9 and later), each FP8_TILE depths from 0, and a fused multiply-add takes the two scales'
+ * product with them onto the sum: a power of 2, so rounding is the addition's alone. What accumulates between
+ * two such additions are four mma, of which the hardware is known to keep some 14 bits (mma.h). Where the
+ * product of two scales is beyond f32, or either is NaN, so are the sums.
+ *
+ * Over rows, for the gradient of a weight, scales change from depth to depth: codes are widened to the bf16
+ * that they stand for, exactly, on their way into shared memory, and multiplied as those (8.0 and later).
+ * This has the bits of matmul_tensor on the same numbers, with slices of MATMUL_SLICE depths.
+ *
+ * What bounds it, reckoned: along rows the tensor cores, as for 16 bits at twice the rate: a tile reads as
+ * many bytes of shared memory for an mma. Over rows the widening, some six instructions a code, beside half
+ * an mma of bf16 for each thirty-two. */
+#pragma once
+
+#include "ops/matmul/matmul_tensor_cuda.h"
+#include "ops/matmul_fp8/matmul_fp8_cuda.h"
+
+/* ---- along rows ---- */
+
+/* The factors of a slice: of a, by row and tile; of the weight, by square. T: a's type. */
+template <class T>
+struct matmul_fp8_numbers {
+    enum { BYTES = 1, SLICE = FP8_TILE, IS_HERE = GPU_HAS_MMA_FP8 };
+    const uint8_t *a, *b;
+    int64_t rows, columns, blocks; /* blocks: of a row */
+    int64_t b_by_column, b_by_slice;
+    bool fours; /* four scales of a row, from a multiple of four on, are aligned, and none is outside */
+
+    GPU_MEMBER void multiply(float (&d)[4], const uint32_t (&x)[4], const uint32_t (&y)[2]) {
+#if GPU_HAS_MMA_FP8
+        gpu_mma(T(), d, x, y);
+#endif
+    }
+
+    /* Scales of four slices, the first in the lowest byte. */
+    __device__ __forceinline__ uint32_t four(int64_t row, int64_t slice) const {
+        const uint8_t *at = a + row * blocks + slice;
+        if (fours) return *GPU_WIDE(uint32_t, (void *)at);
+        uint32_t word = 0;
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+            if (slice + k < blocks) word |= (uint32_t)at[k] << 8 * k;
+        return word;
+    }
+
+    /* A row's scales are read for four slices at a time: neighbours are in one sector. */
+    template <class S>
+    struct sums {
+        enum { HALVES = 2 * S::FRAGMENTS_DOWN /* rows of a thread, eight apart */ };
+        matmul_fp8_numbers of;
+        const uint8_t *squares;
+        int64_t row;
+        uint32_t four[HALVES];
+        uint8_t square;
+
+        __device__ __forceinline__ void open(const matmul_fp8_numbers &n, int64_t first, int64_t column) {
+            of = n, row = first + (int)threadIdx.x % GPU_WARP / 4;
+            square = 0;
+            squares = n.b + (column < n.columns ? column : n.columns - 1) / FP8_TILE * n.b_by_column;
+        }
+        __device__ __forceinline__ void begin(int slice) {
+            square = squares[slice * of.b_by_slice];
+            if (slice % 4) return;
+#pragma unroll
+            for (int h = 0; h < HALVES; h++)
+                four[h] = of.four(row + 8 * h < of.rows ? row + 8 * h : of.rows - 1, slice);
+        }
+        __device__ __forceinline__ void end(int slice, const tensor_sums<S> &part,
+                                            tensor_sums<S> &sum) const {
+            float factor[HALVES];
+#pragma unroll
+            for (int h = 0; h < HALVES; h++)
+                factor[h] = fp8_scale_value((uint8_t)(four[h] >> slice % 4 * 8)) * fp8_scale_value(square);
+            tensor_each_sum<S>([&](int i, int j, int k) {
+                sum[i][j][k] = fmaf(part[i][j][k], factor[2 * i + k / 2], sum[i][j][k]);
+            });
+        }
+    };
+};
+
+/* ---- over rows ---- */
+
+/* Codes as they lie: rows of `lines` are depths. */
+struct matmul_fp8_lines {
+    const uint8_t *codes, *scales;
+    int64_t lines, blocks; /* of a row: codes, scales */
+    int shift;             /* a code is so many bits below an f32 of its number times 1 / up */
+    float up;
+    bool eights; /* eight codes, from a multiple of eight on, are aligned, and none is outside */
+};
+
+/* Exact. Codes that are no numbers stand where the scale is NaN. */
+GPU_INLINE float matmul_fp8_widened(uint32_t code, int shift, float up, float scale) {
+    return half_float((code & 0x80u) << 24 | (code & 0x7fu) << shift) * up * scale;
+}
+
+template <class B, bool CROSSED, int DEPTHS, int BYTES>
+struct matmul_fp8_widener {
+    static_assert(CROSSED && BYTES == 2 && FP8_TILE % (int)B::WIDE == 0, "a stage has one scale of a row");
+    const uint8_t *at, *scale_at; /* of this thread's first eight, in the next stage */
+    matmul_fp8_lines of;
+    int lines_left;
+    uint32_t read[B::EACH][2];
+    uint8_t scale[B::EACH];
+
+    __device__ __forceinline__ void open(const matmul_fp8_lines &o, int64_t line) {
+        int64_t left = o.lines - line;
+        of = o, lines_left = left < (1 << 20) ? (int)left : 1 << 20;
+        at = o.codes + B::row_of(0) * o.lines + line + B::eight_of(0) * 8;
+        scale_at = o.scales + B::row_of(0) * o.blocks + line / FP8_TILE;
+    }
+    __device__ __forceinline__ void begin(uint16_t *, int depths_left) {
+#pragma unroll
+        for (int n = 0; n < B::EACH; n++) {
+            int count = B::fills() ? B::inside(n, depths_left, lines_left * 2) / 2 : 0;
+            const uint8_t *from = at + n % B::PASSES * B::PASS * of.lines + n / B::PASSES * B::GROUP * 8;
+            scale[n] = count > 0 ? scale_at[n % B::PASSES * B::PASS * of.blocks] : 127;
+            read[n][0] = read[n][1] = 0;
+            if (of.eights && count > 0) {
+                uint64_t eight = *GPU_WIDE(uint64_t, (void *)from);
+                read[n][0] = (uint32_t)eight, read[n][1] = (uint32_t)(eight >> 32);
+            } else {
+#pragma unroll
+                for (int k = 0; k < 8; k++)
+                    if (k < count) read[n][k / 4] |= (uint32_t)from[k] << k % 4 * 8;
+            }
+        }
+    }
+    __device__ __forceinline__ void finish(uint16_t *buffer, int) const {
+        if (!B::fills()) return;
+#pragma unroll
+        for (int n = 0; n < B::EACH; n++) {
+            float unit = fp8_scale_value(scale[n]);
+            uint32_t w[4];
+#pragma unroll
+            for (int k = 0; k < 4; k++) {
+                uint32_t two = read[n][k / 2] >> k % 2 * 16;
+                uint32_t low = half_bits(matmul_fp8_widened(two, of.shift, of.up, unit));
+                uint32_t high = half_bits(matmul_fp8_widened(two >> 8, of.shift, of.up, unit));
+                w[k] = low >> 16 | (high & 0xffff0000u);
+            }
+            gpu_set16(buffer + B::place(B::row_of(n), B::eight_of(n)), w);
+        }
+    }
+    __device__ __forceinline__ void next() { at += DEPTHS * of.lines, scale_at += DEPTHS * of.blocks; }
+};
+
+struct matmul_fp8_widens {
+    typedef matmul_fp8_lines operand;
+    enum { ASIDE = false };
+    template <class B, bool CROSSED, int DEPTHS, int BYTES>
+    using filler = matmul_fp8_widener<B, CROSSED, DEPTHS, BYTES>;
+};
