@@ -1,5 +1,7 @@
 #include "base/half.h"
 
+#include "base/half_avx512.h"
+
 /* Who widens some numbers at a time computes with them before the next ones: these are asked for meanwhile,
  * as many as are at hand and at most what a first cache has room for beside them. */
 enum { LINE = 32, MOST_AHEAD = 2048 };
@@ -18,7 +20,7 @@ VECTOR_CLONES static void widen_f16_plain(const uint16_t *restrict x, int64_t n,
     for (int64_t i = 0; i < n; i++) y[i] = half_from_f16(x[i]);
 }
 
-VECTOR_CLONES static void narrow_bf16(const float *restrict x, int64_t n, uint16_t *restrict y) {
+VECTOR_CLONES static void narrow_bf16_plain(const float *restrict x, int64_t n, uint16_t *restrict y) {
     for (int64_t i = 0; i < n; i++) y[i] = half_to_bf16(x[i]);
 }
 
@@ -26,10 +28,14 @@ VECTOR_CLONES static void narrow_f16_plain(const float *restrict x, int64_t n, u
     for (int64_t i = 0; i < n; i++) y[i] = half_to_f16(x[i]);
 }
 
+VECTOR_CLONES static void narrow_drawn_plain(const float *restrict x, const uint16_t *restrict bits,
+                                             int64_t n, uint16_t *restrict y) {
+    for (int64_t i = 0; i < n; i++) y[i] = half_to_bf16_stochastic(x[i], bits[i]);
+}
+
 /* For f16 there are instructions that do just that, NaN and subnormal numbers included, whatever the modes of
- * rounding and flushing are. Those for bf16 flush subnormal numbers, so they are not taken. */
+ * rounding and flushing are. */
 #if defined(__x86_64__)
-#include <immintrin.h>
 
 #define TARGET __attribute__((target("avx512f")))
 enum { LANES = 16 };
@@ -60,7 +66,36 @@ static void narrow_f16(const float *x, int64_t n, uint16_t *y) {
     int64_t done = __builtin_cpu_supports("avx512f") ? narrow_f16_avx512(x, n, y) : 0;
     narrow_f16_plain(x + done, n - done, y + done);
 }
+
+HALF_BF16_TARGET static int64_t narrow_bf16_avx512(const float *x, int64_t n, uint16_t *y) {
+    int64_t i = 0;
+    for (; i + 2 * LANES <= n; i += 2 * LANES)
+        _mm512_storeu_si512(y + i, half_bf16_of_two(_mm512_loadu_ps(x + i), _mm512_loadu_ps(x + i + LANES)));
+    return i;
+}
+
+HALF_TARGET static int64_t narrow_drawn_avx512(const float *x, const uint16_t *bits, int64_t n, uint16_t *y) {
+    int64_t i = 0;
+    for (; i + 2 * LANES <= n; i += 2 * LANES)
+        _mm512_storeu_si512(y + i, half_bf16_drawn(_mm512_loadu_ps(x + i), _mm512_loadu_ps(x + i + LANES),
+                                                   _mm512_loadu_si512(bits + i)));
+    return i;
+}
+
+static void narrow_bf16(const float *x, int64_t n, uint16_t *y) {
+    int64_t done = half_avx512_bf16_usable() ? narrow_bf16_avx512(x, n, y) : 0;
+    narrow_bf16_plain(x + done, n - done, y + done);
+}
+
+static void narrow_drawn(const float *x, const uint16_t *bits, int64_t n, uint16_t *y) {
+    int64_t done = half_avx512_usable() ? narrow_drawn_avx512(x, bits, n, y) : 0;
+    narrow_drawn_plain(x + done, bits + done, n - done, y + done);
+}
 #else
+static void narrow_bf16(const float *x, int64_t n, uint16_t *y) { narrow_bf16_plain(x, n, y); }
+static void narrow_drawn(const float *x, const uint16_t *bits, int64_t n, uint16_t *y) {
+    narrow_drawn_plain(x, bits, n, y);
+}
 static void widen_f16(const uint16_t *x, int64_t n, float *y) { widen_f16_plain(x, n, y); }
 static void narrow_f16(const float *x, int64_t n, uint16_t *y) { narrow_f16_plain(x, n, y); }
 #endif
@@ -92,11 +127,6 @@ static void draw_step(const half_random *r, int64_t first, uint16_t bits[STEP]) 
 #else
     for (int e = 0; e < STEP; e++) bits[e] = (uint16_t)(word[e / 2] >> e % 2 * 16);
 #endif
-}
-
-VECTOR_CLONES static void narrow_drawn(const float *restrict x, const uint16_t *restrict bits, int64_t n,
-                                       uint16_t *restrict y) {
-    for (int64_t i = 0; i < n; i++) y[i] = half_to_bf16_stochastic(x[i], bits[i]);
 }
 
 /* Elements of the whole, from where the last step left off to where this one ends. */

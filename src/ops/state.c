@@ -184,8 +184,7 @@ static void encode(bool positive, const float *x, float inverse, int64_t n, uint
     (positive ? encode_positive : encode_signed)(x + done, inverse, n - done, codes + done);
 }
 
-/* Where the random bits of this call come from, for its weight (0) and its states; false: it has none. */
-static bool rounding_of(const op_call *c, const op_def *op, uint32_t which, half_random *r) {
+bool state_rounding(const op_call *c, const op_def *op, uint32_t which, half_random *r) {
     const op_arg *key = op_in(c, op->update->rounding_key);
     int32_t stream;
     if (!op->update->rounding_key || !key->data) return false;
@@ -209,7 +208,7 @@ void state_store_codes(const op_call *c, const op_def *op, uint32_t which, int64
     half_random r;
     ((float *)c->out[s->scales_out].data)[first / STATE_BLOCK] = scale;
     encode(s->positive, x, inverse, n, codes);
-    if (!s->drifts || !rounding_of(c, op, which, &r)) return;
+    if (!s->drifts || !state_rounding(c, op, which, &r)) return;
     half_draw(&r, c->first + first, n, bits);
     draw_codes(s->positive, x, inverse, bits, n, codes);
 }
@@ -219,7 +218,7 @@ void state_store_half(const op_call *c, const op_def *op, uint32_t which, int64_
     const op_arg *to = &c->out[which ? op->update->states[which - 1].out : 0];
     uint16_t *y = (uint16_t *)to->data + first;
     half_random r;
-    if (to->dtype == DTYPE_BF16 && rounding_of(c, op, which, &r))
+    if (to->dtype == DTYPE_BF16 && state_rounding(c, op, which, &r))
         half_narrow_stochastic(&r, c->first + first, x, n, y);
     else
         half_narrow(to->dtype, x, n, y);
@@ -322,7 +321,7 @@ static void set_rounded(const op_call *c, const op_def *op, uint32_t which, int6
     const op_arg *to = &c->out[which ? op->update->states[which - 1].out : 0];
     half_random r;
     float x = (float)value;
-    if (to->dtype == DTYPE_BF16 && rounding_of(c, op, which, &r))
+    if (to->dtype == DTYPE_BF16 && state_rounding(c, op, which, &r))
         half_narrow_stochastic(&r, c->first + i, &x, 1, (uint16_t *)to->data + i);
     else
         reference_set(to, i, value);
@@ -343,7 +342,7 @@ void state_store_reference(const op_call *c, const op_def *op, const op_state *s
     if (to->dtype != DTYPE_U8) return;
     reference_set(&c->out[s->scales_out], first / STATE_BLOCK, scale);
     half_random r;
-    bool drawn = s->drifts && rounding_of(c, op, which, &r);
+    bool drawn = s->drifts && state_rounding(c, op, which, &r);
     for (int64_t i = 0; i < n; i++) {
         double part = scale > 0 ? x[i] / scale : 0;
         int code = nearest_code(maps[s->positive], part);

@@ -17,6 +17,7 @@
  * stands under the root of a divisor, and the first moment's element may well outlive it. */
 #pragma once
 
+#include "base/half.h"
 #include "ir/op.h"
 #include "ir/update.h"
 
@@ -60,6 +61,10 @@ bool state_is_narrow(const op_call *c, const op_state *s, uint32_t count);
  * call has a random key. */
 typedef void state_sweep(const op_call *c, int64_t first, int64_t last);
 void state_run_blocks(const op_call *c, const op_def *op, state_sweep *sweep);
+
+/* Where the random bits of a call come from, for its weight (`which` 0) or state number `which` - 1; false:
+ * it has none, and rounds to the nearest. */
+bool state_rounding(const op_call *c, const op_def *op, uint32_t which, half_random *r);
 
 /* n numbers from element `first` on to the weight (`which` 0) or to state number `which` - 1, of 16 bits:
  * rounded as there. */

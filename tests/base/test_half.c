@@ -138,6 +138,21 @@ static void stochastic_rounding_has_the_right_mean(void **state) {
     assert_true(memcmp(y, cut, sizeof y) != 0);
 }
 
+/* Numbers of all kinds; NaN stays NaN whatever is drawn. */
+static void drawn_arrays_have_the_bits_of_the_formula(void **state) {
+    (void)state;
+    enum { N = 1003 };
+    static float x[N];
+    static uint16_t y[N], bits[N];
+    half_random r = { { 5, 6, 7, 0 }, 8 };
+    for (uint32_t step = 0; step < 1500; step++) {
+        for (uint32_t i = 0; i < N; i++) x[i] = half_float((step * N + i) * 2855u + step);
+        half_narrow_stochastic(&r, step * 3, x, N, y);
+        half_draw(&r, step * 3, N, bits);
+        for (int i = 0; i < N; i++) assert_int_equal(y[i], half_to_bf16_stochastic(x[i], bits[i]));
+    }
+}
+
 static void what_has_no_neighbours_stays(void **state) {
     (void)state;
     const float special[] = { 0, -0.0f, 1, -2, INFINITY, -INFINITY, 0x1p-133f };
@@ -154,6 +169,7 @@ int main(void) {
                                         cmocka_unit_test(arrays_have_the_bits_of_the_formulas),
                                         cmocka_unit_test(many_blocks_are_the_same_blocks),
                                         cmocka_unit_test(stochastic_rounding_has_the_right_mean),
+                                        cmocka_unit_test(drawn_arrays_have_the_bits_of_the_formula),
                                         cmocka_unit_test(what_has_no_neighbours_stays) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,9 +12,12 @@
 
 #include <cmocka.h>
 
+#include "base/half.h"
+#include "base/instructions.h"
 #include "base/threads.h"
 #include "golden/golden.h"
 #include "ops/adamw/adamw.h"
+#include "ops/fast.h"
 #include "ops/lion/lion.h"
 #include "ops/state.h"
 #include "ops/state_math.h"
@@ -225,33 +228,46 @@ static void vectors_encode_as_formulas(void **state) {
 
 /* ---- AdamW in one loop, which has to be that of blocks ---- */
 
+/* Two pieces, the second of which ends amidst a block. */
+enum { MANY = FAST_PIECE + N, MANY_SCALES = (MANY + STATE_BLOCK - 1) / STATE_BLOCK };
+
 typedef struct {
-    float w[N], g[N], m_scales[SCALES], v_scales[SCALES];
-    uint16_t w_half[N], g_half[N];
-    uint8_t m[N], v[N];
+    float w[MANY], g[MANY], m_scales[MANY_SCALES], v_scales[MANY_SCALES];
+    uint16_t w_half[MANY], g_half[MANY], m_half[MANY], v_half[MANY];
+    uint8_t m[MANY], v[MANY];
 } held;
 
 static void fill(held *h) {
     memset(h, 0, sizeof *h);
-    for (int i = 0; i < N; i++) {
+    for (int i = 0; i < MANY; i++) {
         h->w[i] = (float)golden_weight("state", 2, i), h->g[i] = (float)golden_weight("state", 3, i);
         h->m[i] = (uint8_t)(i * 91), h->v[i] = (uint8_t)(i * 37);
     }
     h->g[7] = 0, h->m[7] = STATE_ZERO, h->v[7] = 0;
-    h->g[N - 1] = NAN;
-    half_narrow(DTYPE_BF16, h->w, N, h->w_half);
-    half_narrow(DTYPE_BF16, h->g, N, h->g_half);
-    for (int i = 0; i < SCALES; i++) h->m_scales[i] = 0.01f, h->v_scales[i] = 1e-4f;
+    h->w[9] = 0x1p-130f, h->w[10] = INFINITY;
+    h->g[4000] = INFINITY;
+    h->g[MANY - 1] = NAN;
+    half_narrow(DTYPE_BF16, h->w, MANY, h->w_half);
+    half_narrow(DTYPE_BF16, h->g, MANY, h->g_half);
+    half_narrow(DTYPE_BF16, h->g + 1, MANY - 1, h->m_half);
+    for (int i = 0; i < MANY; i++) h->v_half[i] = h->m_half[i] & 0x7fff;
+    for (int i = 0; i < MANY_SCALES; i++) h->m_scales[i] = 0.01f, h->v_scales[i] = 1e-4f;
 }
 
-/* By the kernel of that name; false: it does not take these types here. */
-static bool update_by(const char *name, held *h, bool narrow_w, bool narrow_g) {
+typedef struct {
+    bool narrow_w, narrow_g, narrow_moments, drawn;
+    int64_t first;
+} kind;
+
+/* By the kernel of that name. */
+static void update_by(const char *name, held *h, const kind *of) {
     float lr[1] = { 1e-3f }, scale[1] = { 0.7f };
     int32_t t[1] = { 5 }, ok[1] = { 1 }, key[4] = { 1, 2, 3, 0 };
-    op_arg in[] = { narrow_w ? ARG(h->w_half, DTYPE_BF16) : ARG(h->w, DTYPE_F32),
-                    narrow_g ? ARG(h->g_half, DTYPE_BF16) : ARG(h->g, DTYPE_F32),
-                    ARG(h->m, DTYPE_U8),
-                    ARG(h->v, DTYPE_U8),
+    const bool halves = of->narrow_moments;
+    op_arg in[] = { of->narrow_w ? ARG(h->w_half, DTYPE_BF16) : ARG(h->w, DTYPE_F32),
+                    of->narrow_g ? ARG(h->g_half, DTYPE_BF16) : ARG(h->g, DTYPE_F32),
+                    halves ? ARG(h->m_half, DTYPE_BF16) : ARG(h->m, DTYPE_U8),
+                    halves ? ARG(h->v_half, DTYPE_BF16) : ARG(h->v, DTYPE_U8),
                     ARG(lr, DTYPE_F32),
                     ARG(t, DTYPE_I32),
                     ARG(scale, DTYPE_F32),
@@ -262,34 +278,58 @@ static bool update_by(const char *name, held *h, bool narrow_w, bool narrow_g) {
     op_arg out[] = { in[0], in[2], in[3], in[8], in[9] };
     op_call c = { .in = in,
                   .out = out,
-                  .in_count = 11,
-                  .out_count = 5,
-                  .attributes = &(adamw_attributes){ 0.9f, 0.999f, 1e-8f, 0.1f, 7 } };
+                  .in_count = of->drawn ? 11 : 10,
+                  .out_count = halves ? 3 : 5,
+                  .attributes = &(adamw_attributes){ 0.9f, 0.999f, 1e-8f, 0.1f, 7 },
+                  .first = of->first };
+    if (halves) in[8] = in[9] = (op_arg){ 0 };
     const op_kernel *k = op_adamw.cpu;
     while (strcmp(k->name, name) != 0) k++;
-    if (!k->accepts(&c)) return false;
+    assert_true(k->accepts(&c));
     k->run(&c);
-    return true;
 }
+
+/* Where an update begins: with what is drawn at a time, and amidst it. */
+static const int64_t firsts[] = { 0, 3 * STATE_BLOCK, 12345 };
+enum { FIRSTS = sizeof firsts / sizeof *firsts };
 
 static void one_loop_is_that_of_blocks(void **state) {
     (void)state;
     static held one, blocks;
     if (!state_vectors_usable()) skip();
-    for (int types = 0; types < 4; types++) {
-        fill(&one), fill(&blocks);
-        assert_true(update_by("adamw_cpu_codes", &one, types & 1, types & 2));
-        assert_true(update_by("adamw_cpu_blocks", &blocks, types & 1, types & 2));
-        assert_memory_equal(&one, &blocks, sizeof one);
-    }
+    for (int types = 0; types < 8; types++)
+        for (int f = 0; f < FIRSTS; f++) {
+            kind of = { types & 1, types & 2, false, types & 4, firsts[f] };
+            fill(&one), fill(&blocks);
+            update_by("adamw_cpu_codes", &one, &of);
+            update_by("adamw_cpu_blocks", &blocks, &of);
+            assert_memory_equal(&one, &blocks, sizeof one);
+        }
+}
+
+static void halves_by_vectors_are_those_of_plain_loops(void **state) {
+    (void)state;
+    static held vectors, plain;
+    for (int drawn = 0; drawn < 2; drawn++)
+        for (int f = 0; f < FIRSTS; f++) {
+            kind of = { true, true, true, drawn, firsts[f] };
+            fill(&vectors), fill(&plain);
+            update_by("adamw_cpu_bf16", &vectors, &of);
+            assert_int_equal(instructions_pin("plain"), STATUS_OK);
+            update_by("adamw_cpu_bf16", &plain, &of);
+            assert_int_equal(instructions_pin("auto"), STATUS_OK);
+            assert_memory_equal(&vectors, &plain, sizeof plain);
+        }
 }
 
 int main(void) {
     threads_set(2);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_are_the_papers),      cmocka_unit_test(codes_are_the_papers),
-        cmocka_unit_test(what_drifts_is_not_lost),    cmocka_unit_test(vectors_decode_as_formulas),
-        cmocka_unit_test(vectors_encode_as_formulas), cmocka_unit_test(one_loop_is_that_of_blocks)
-    };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(values_are_the_papers),
+                                        cmocka_unit_test(codes_are_the_papers),
+                                        cmocka_unit_test(what_drifts_is_not_lost),
+                                        cmocka_unit_test(vectors_decode_as_formulas),
+                                        cmocka_unit_test(vectors_encode_as_formulas),
+                                        cmocka_unit_test(one_loop_is_that_of_blocks),
+                                        cmocka_unit_test(halves_by_vectors_are_those_of_plain_loops) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 
 #include "ops/adamw/adamw.h"
 #include "ops/adamw/adamw_codes.h"
+#include "ops/adamw/adamw_halves.h"
 #include "ops/adamw/adamw_math.h"
 #include "ops/fast.h"
 #include "ops/reference.h"
@@ -133,6 +134,7 @@ VECTOR_CLONES static void update_bf16(const adamw_step *s, const op_call *c, int
 static void bf16_piece(const op_call *c, int64_t first, int64_t last) {
     adamw_step s = step_of(c);
     updated u;
+    first = adamw_update_halves(c, &s, first, last);
     for (int64_t i = first; i < last; i += SOME) {
         int64_t n = last - i < SOME ? last - i : SOME;
         update_bf16(&s, c, i, n, &u);

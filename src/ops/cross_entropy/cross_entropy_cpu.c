@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "ops/cross_entropy/cross_entropy.h"
+#include "ops/cross_entropy/cross_entropy_halves.h"
 #include "ops/cross_entropy/cross_entropy_math.h"
 #include "ops/fast.h"
 #include "ops/reference.h"
@@ -107,8 +108,18 @@ VECTOR_CLONES static void lse_rows(const op_call *c, int64_t first, int64_t last
         lse[r] = row_lse((const float *)c->in[0].data + r * classes, classes);
 }
 
+static void for_rows(const op_call *c, fast_body body) {
+    fast_for(c, shape_elements(&c->in[1].shape), fast_rows(shape_last(&c->in[0].shape)), body);
+}
+
 static void cross_entropy_fast(const op_call *c) {
-    fast_for(c, shape_elements(&c->in[1].shape), fast_rows(shape_last(&c->in[0].shape)), lse_rows);
+    for_rows(c, lse_rows);
+    sum_tiles(c);
+}
+
+/* Its scratch is that of the kernel that other processors take, so that plans are the same. */
+static void cross_entropy_halves(const op_call *c) {
+    for_rows(c, cross_entropy_halves_lse);
     sum_tiles(c);
 }
 
@@ -130,6 +141,8 @@ static void cross_entropy_widened(const op_call *c) {
 
 const op_kernel cross_entropy_cpu[] = {
     { "cross_entropy_cpu_online", fast_accepts, NULL, cross_entropy_fast },
+    { "cross_entropy_cpu_halves", cross_entropy_accepts_halves, cross_entropy_widened_scratch,
+      cross_entropy_halves },
     { "cross_entropy_cpu_widened", widened_accepts, cross_entropy_widened_scratch, cross_entropy_widened },
     { "cross_entropy_reference", NULL, NULL, cross_entropy_reference },
     { 0 }
@@ -177,17 +190,17 @@ FAST_TYPED(backward_bf16_rows, backward_typed, DTYPE_BF16, DTYPE_BF16)
 
 static bool backward_accepts_bf16(const op_call *c) { return fast_is_of(c, DTYPE_BF16, DTYPE_BF16); }
 
-static void cross_entropy_backward_bf16(const op_call *c) {
-    fast_for(c, shape_elements(&c->in[1].shape), fast_rows(shape_last(&c->in[0].shape)), backward_bf16_rows);
-}
-
-static void cross_entropy_backward_fast(const op_call *c) {
-    fast_for(c, shape_elements(&c->in[1].shape), fast_rows(shape_last(&c->in[0].shape)), backward_rows);
-}
+static void cross_entropy_backward_bf16(const op_call *c) { for_rows(c, backward_bf16_rows); }
+static void cross_entropy_backward_fast(const op_call *c) { for_rows(c, backward_rows); }
+static void cross_entropy_backward_halves(const op_call *c) { for_rows(c, cross_entropy_halves_slopes); }
 
 static uint64_t cross_entropy_backward_widened_scratch(const op_call *c, int threads) {
     widened how = by_rows(c, 1u << 2 | 1u << 4, 0);
     return widened_scratch(c, &how, threads);
+}
+
+static uint64_t cross_entropy_backward_halves_scratch(const op_call *c, int threads) {
+    return backward_accepts_bf16(c) ? 0 : cross_entropy_backward_widened_scratch(c, threads);
 }
 
 static void cross_entropy_backward_widened(const op_call *c) {
@@ -197,6 +210,8 @@ static void cross_entropy_backward_widened(const op_call *c) {
 
 const op_kernel cross_entropy_backward_cpu[] = {
     { "cross_entropy_backward_cpu_rows", fast_accepts, NULL, cross_entropy_backward_fast },
+    { "cross_entropy_backward_cpu_halves", cross_entropy_accepts_halves,
+      cross_entropy_backward_halves_scratch, cross_entropy_backward_halves },
     { "cross_entropy_backward_cpu_bf16", backward_accepts_bf16, NULL, cross_entropy_backward_bf16 },
     { "cross_entropy_backward_cpu_widened", widened_accepts, cross_entropy_backward_widened_scratch,
       cross_entropy_backward_widened },

@@ -1,7 +1,7 @@
 #include "ops/gated/gated.h"
 
 #include "ops/add/add.h"
-#include "ops/bf16_table.h"
+#include "ops/half_table.h"
 
 tensor_id gated_apply(graph *g, tensor_id gate, tensor_id up, gated_function f) {
     return graph_add(g, &op_gated, (tensor_id[]){ gate, up }, 2,
@@ -32,7 +32,7 @@ static void grad(graph *g, node_id id, const tensor_id *dout, const bool *want, 
 }
 
 static op_cost cost(const graph *g, const node *n) {
-    return op_cost_functions(g, n, bf16_table_flops(g, n, 21));
+    return op_cost_functions(g, n, half_table_flops(g, n, 21));
 }
 
 static const op_input inputs[] = { { "gate", DTYPE_MASK_FLOAT, 1, 4, false },
@@ -71,7 +71,7 @@ const op_def op_gated = { .name = "gated",
 /* ---- the gradient ---- */
 
 static op_cost cost_backward(const graph *g, const node *n) {
-    return op_cost_functions(g, n, bf16_table_flops(g, n, 15));
+    return op_cost_functions(g, n, half_table_flops(g, n, 15));
 }
 
 static const op_input backward_inputs[] = { { "gate", DTYPE_MASK_FLOAT, 1, 4, false },

@@ -1,6 +1,6 @@
-#include "ops/bf16_table.h"
 #include "ops/gated/gated.h"
 #include "ops/gated/gated_math.h"
+#include "ops/half_table.h"
 #include "ops/reference.h"
 #include "ops/widened.h"
 
@@ -80,18 +80,18 @@ static void gated_fast(const op_call *c) { fast_for_elements(c, gated_piece); }
 static void gated_bf16(const op_call *c) { fast_for_elements(c, gated_bf16_piece); }
 static void gated_widened(const op_call *c) { widened_elements(c, gated_piece); }
 static void gated_table(const op_call *c) {
-    bf16_table_product(c, (bf16_table_bodies){ gated_piece, gated_bf16_piece });
+    half_table_product(c, (half_table_bodies){ gated_piece, gated_bf16_piece });
 }
 static void gated_backward_fast(const op_call *c) { fast_for_elements(c, gated_backward_piece); }
 static void gated_backward_bf16(const op_call *c) { fast_for_elements(c, gated_backward_bf16_piece); }
 static void gated_backward_widened(const op_call *c) { widened_elements(c, gated_backward_piece); }
 static void gated_backward_table(const op_call *c) {
-    bf16_table_gradients(c, (bf16_table_bodies){ gated_backward_piece, gated_backward_bf16_piece });
+    half_table_gradients(c, (half_table_bodies){ gated_backward_piece, gated_backward_bf16_piece });
 }
 
 const op_kernel gated_cpu[] = {
     { "gated_cpu_vector", fast_accepts, NULL, gated_fast },
-    { "gated_cpu_table", bf16_table_accepts, bf16_table_product_scratch, gated_table },
+    { "gated_cpu_table", half_table_accepts, half_table_product_scratch, gated_table },
     { "gated_cpu_bf16", accepts_bf16, NULL, gated_bf16 },
     { "gated_cpu_widened", widened_accepts, widened_elements_scratch, gated_widened },
     { "gated_reference", NULL, NULL, gated_reference },
@@ -99,7 +99,7 @@ const op_kernel gated_cpu[] = {
 };
 const op_kernel gated_backward_cpu[] = {
     { "gated_backward_cpu_vector", fast_accepts, NULL, gated_backward_fast },
-    { "gated_backward_cpu_table", bf16_table_accepts, bf16_table_gradients_scratch, gated_backward_table },
+    { "gated_backward_cpu_table", half_table_accepts, half_table_gradients_scratch, gated_backward_table },
     { "gated_backward_cpu_bf16", accepts_bf16, NULL, gated_backward_bf16 },
     { "gated_backward_cpu_widened", widened_accepts, widened_elements_scratch, gated_backward_widened },
     { "gated_backward_reference", NULL, NULL, gated_backward_reference },

@@ -1,7 +1,7 @@
 #include "ops/gelu/gelu.h"
 
 #include "ops/add/add.h"
-#include "ops/bf16_table.h"
+#include "ops/half_table.h"
 #include "ops/unary.h"
 
 tensor_id gelu_apply(graph *g, tensor_id x, bool tanh) {
@@ -22,7 +22,7 @@ double gelu_flops(bool tanh, bool slope) {
 
 static double flops_of(const graph *g, const node *n, bool slope) {
     bool tanh = ((const gelu_attributes *)node_attributes(g, n))->tanh != 0;
-    return bf16_table_flops(g, n, gelu_flops(tanh, slope));
+    return half_table_flops(g, n, gelu_flops(tanh, slope));
 }
 
 static op_cost cost(const graph *g, const node *n) { return op_cost_functions(g, n, flops_of(g, n, false)); }

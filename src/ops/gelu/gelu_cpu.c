@@ -1,6 +1,6 @@
-#include "ops/bf16_table.h"
 #include "ops/gelu/gelu.h"
 #include "ops/gelu/gelu_math.h"
+#include "ops/half_table.h"
 #include "ops/reference.h"
 #include "ops/widened.h"
 
@@ -33,7 +33,7 @@ static void gelu_fast(const op_call *c) { fast_for_elements(c, gelu_piece); }
 static void gelu_bf16(const op_call *c) { fast_for_elements(c, gelu_bf16_piece); }
 static void gelu_widened(const op_call *c) { widened_elements(c, gelu_piece); }
 static void gelu_table(const op_call *c) {
-    bf16_table_map(c, (bf16_table_bodies){ gelu_piece, gelu_bf16_piece });
+    half_table_map(c, (half_table_bodies){ gelu_piece, gelu_bf16_piece });
 }
 
 static void gelu_backward_reference(const op_call *c) {
@@ -66,11 +66,11 @@ static void gelu_backward_fast(const op_call *c) { fast_for_elements(c, gelu_bac
 static void gelu_backward_bf16(const op_call *c) { fast_for_elements(c, gelu_backward_bf16_piece); }
 static void gelu_backward_widened(const op_call *c) { widened_elements(c, gelu_backward_piece); }
 static void gelu_backward_table(const op_call *c) {
-    bf16_table_product(c, (bf16_table_bodies){ gelu_backward_piece, gelu_backward_bf16_piece });
+    half_table_product(c, (half_table_bodies){ gelu_backward_piece, gelu_backward_bf16_piece });
 }
 
 const op_kernel gelu_cpu[] = { { "gelu_cpu_vector", fast_accepts, NULL, gelu_fast },
-                               { "gelu_cpu_table", bf16_table_accepts, bf16_table_map_scratch, gelu_table },
+                               { "gelu_cpu_table", half_table_accepts, half_table_map_scratch, gelu_table },
                                { "gelu_cpu_bf16", accepts_bf16, NULL, gelu_bf16 },
                                { "gelu_cpu_widened", widened_accepts, widened_elements_scratch,
                                  gelu_widened },
@@ -78,7 +78,7 @@ const op_kernel gelu_cpu[] = { { "gelu_cpu_vector", fast_accepts, NULL, gelu_fas
                                { 0 } };
 const op_kernel gelu_backward_cpu[] = {
     { "gelu_backward_cpu_vector", fast_accepts, NULL, gelu_backward_fast },
-    { "gelu_backward_cpu_table", bf16_table_accepts, bf16_table_product_scratch, gelu_backward_table },
+    { "gelu_backward_cpu_table", half_table_accepts, half_table_product_scratch, gelu_backward_table },
     { "gelu_backward_cpu_bf16", accepts_bf16, NULL, gelu_backward_bf16 },
     { "gelu_backward_cpu_widened", widened_accepts, widened_elements_scratch, gelu_backward_widened },
     { "gelu_backward_reference", NULL, NULL, gelu_backward_reference },

@@ -1,7 +1,7 @@
 #include "ops/quick_gelu/quick_gelu.h"
 
 #include "ops/add/add.h"
-#include "ops/bf16_table.h"
+#include "ops/half_table.h"
 #include "ops/unary.h"
 
 tensor_id quick_gelu_apply(graph *g, tensor_id x) { return graph_add(g, &op_quick_gelu, &x, 1, NULL); }
@@ -13,7 +13,7 @@ static void grad(graph *g, node_id id, const tensor_id *dout, const bool *want, 
 }
 
 static op_cost cost(const graph *g, const node *n) {
-    return op_cost_functions(g, n, bf16_table_flops(g, n, 21));
+    return op_cost_functions(g, n, half_table_flops(g, n, 21));
 }
 
 static const op_case cases[] = { { "usual", { { DTYPE_F32, { { 3, 5, 7 }, 3 }, -4, 4 } }, NULL, 0, false },

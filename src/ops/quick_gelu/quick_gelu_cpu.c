@@ -1,4 +1,4 @@
-#include "ops/bf16_table.h"
+#include "ops/half_table.h"
 #include "ops/quick_gelu/quick_gelu.h"
 #include "ops/quick_gelu/quick_gelu_math.h"
 #include "ops/reference.h"
@@ -24,7 +24,7 @@ static void quick_gelu_fast(const op_call *c) { fast_for_elements(c, quick_gelu_
 static void quick_gelu_bf16(const op_call *c) { fast_for_elements(c, quick_gelu_bf16_piece); }
 static void quick_gelu_widened(const op_call *c) { widened_elements(c, quick_gelu_piece); }
 static void quick_gelu_table(const op_call *c) {
-    bf16_table_map(c, (bf16_table_bodies){ quick_gelu_piece, quick_gelu_bf16_piece });
+    half_table_map(c, (half_table_bodies){ quick_gelu_piece, quick_gelu_bf16_piece });
 }
 
 static void quick_gelu_backward_reference(const op_call *c) {
@@ -50,12 +50,12 @@ static void quick_gelu_backward_bf16(const op_call *c) {
 }
 static void quick_gelu_backward_widened(const op_call *c) { widened_elements(c, quick_gelu_backward_piece); }
 static void quick_gelu_backward_table(const op_call *c) {
-    bf16_table_product(c, (bf16_table_bodies){ quick_gelu_backward_piece, quick_gelu_backward_bf16_piece });
+    half_table_product(c, (half_table_bodies){ quick_gelu_backward_piece, quick_gelu_backward_bf16_piece });
 }
 
 const op_kernel quick_gelu_cpu[] = {
     { "quick_gelu_cpu_vector", fast_accepts, NULL, quick_gelu_fast },
-    { "quick_gelu_cpu_table", bf16_table_accepts, bf16_table_map_scratch, quick_gelu_table },
+    { "quick_gelu_cpu_table", half_table_accepts, half_table_map_scratch, quick_gelu_table },
     { "quick_gelu_cpu_bf16", accepts_bf16, NULL, quick_gelu_bf16 },
     { "quick_gelu_cpu_widened", widened_accepts, widened_elements_scratch, quick_gelu_widened },
     { "quick_gelu_reference", NULL, NULL, quick_gelu_reference },
@@ -63,7 +63,7 @@ const op_kernel quick_gelu_cpu[] = {
 };
 const op_kernel quick_gelu_backward_cpu[] = {
     { "quick_gelu_backward_cpu_vector", fast_accepts, NULL, quick_gelu_backward_fast },
-    { "quick_gelu_backward_cpu_table", bf16_table_accepts, bf16_table_product_scratch,
+    { "quick_gelu_backward_cpu_table", half_table_accepts, half_table_product_scratch,
       quick_gelu_backward_table },
     { "quick_gelu_backward_cpu_bf16", accepts_bf16, NULL, quick_gelu_backward_bf16 },
     { "quick_gelu_backward_cpu_widened", widened_accepts, widened_elements_scratch,

@@ -1,7 +1,7 @@
 #include "ops/silu/silu.h"
 
 #include "ops/add/add.h"
-#include "ops/bf16_table.h"
+#include "ops/half_table.h"
 #include "ops/unary.h"
 
 tensor_id silu_apply(graph *g, tensor_id x) { return graph_add(g, &op_silu, &x, 1, NULL); }
@@ -16,7 +16,7 @@ static void grad(graph *g, node_id id, const tensor_id *dout, const bool *want, 
 }
 
 static op_cost cost(const graph *g, const node *n) {
-    return op_cost_functions(g, n, bf16_table_flops(g, n, 20));
+    return op_cost_functions(g, n, half_table_flops(g, n, 20));
 }
 
 static const op_case cases[] = {
@@ -45,7 +45,7 @@ const op_def op_silu = { .name = "silu",
 /* ---- the gradient ---- */
 
 static op_cost cost_backward(const graph *g, const node *n) {
-    return op_cost_functions(g, n, bf16_table_flops(g, n, 24));
+    return op_cost_functions(g, n, half_table_flops(g, n, 24));
 }
 
 static const op_case backward_cases[] = {

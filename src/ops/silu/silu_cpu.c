@@ -1,4 +1,4 @@
-#include "ops/bf16_table.h"
+#include "ops/half_table.h"
 #include "ops/reference.h"
 #include "ops/silu/silu.h"
 #include "ops/silu/silu_math.h"
@@ -24,7 +24,7 @@ static void silu_fast(const op_call *c) { fast_for_elements(c, silu_piece); }
 static void silu_bf16(const op_call *c) { fast_for_elements(c, silu_bf16_piece); }
 static void silu_widened(const op_call *c) { widened_elements(c, silu_piece); }
 static void silu_table(const op_call *c) {
-    bf16_table_map(c, (bf16_table_bodies){ silu_piece, silu_bf16_piece });
+    half_table_map(c, (half_table_bodies){ silu_piece, silu_bf16_piece });
 }
 
 static void silu_backward_reference(const op_call *c) {
@@ -48,11 +48,11 @@ static void silu_backward_fast(const op_call *c) { fast_for_elements(c, silu_bac
 static void silu_backward_bf16(const op_call *c) { fast_for_elements(c, silu_backward_bf16_piece); }
 static void silu_backward_widened(const op_call *c) { widened_elements(c, silu_backward_piece); }
 static void silu_backward_table(const op_call *c) {
-    bf16_table_product(c, (bf16_table_bodies){ silu_backward_piece, silu_backward_bf16_piece });
+    half_table_product(c, (half_table_bodies){ silu_backward_piece, silu_backward_bf16_piece });
 }
 
 const op_kernel silu_cpu[] = { { "silu_cpu_vector", fast_accepts, NULL, silu_fast },
-                               { "silu_cpu_table", bf16_table_accepts, bf16_table_map_scratch, silu_table },
+                               { "silu_cpu_table", half_table_accepts, half_table_map_scratch, silu_table },
                                { "silu_cpu_bf16", accepts_bf16, NULL, silu_bf16 },
                                { "silu_cpu_widened", widened_accepts, widened_elements_scratch,
                                  silu_widened },
@@ -60,7 +60,7 @@ const op_kernel silu_cpu[] = { { "silu_cpu_vector", fast_accepts, NULL, silu_fas
                                { 0 } };
 const op_kernel silu_backward_cpu[] = {
     { "silu_backward_cpu_vector", fast_accepts, NULL, silu_backward_fast },
-    { "silu_backward_cpu_table", bf16_table_accepts, bf16_table_product_scratch, silu_backward_table },
+    { "silu_backward_cpu_table", half_table_accepts, half_table_product_scratch, silu_backward_table },
     { "silu_backward_cpu_bf16", accepts_bf16, NULL, silu_backward_bf16 },
     { "silu_backward_cpu_widened", widened_accepts, widened_elements_scratch, silu_backward_widened },
     { "silu_backward_reference", NULL, NULL, silu_backward_reference },

@@ -1,34 +1,44 @@
-#include "ops/bf16_table.h"
+#include "ops/half_table.h"
 
 #include "base/instructions.h"
 
-bool bf16_table_accepts(const op_call *c) {
-    return shape_elements(&c->out[0].shape) >= BF16_TABLE_LEAST && fast_is_all(c, DTYPE_BF16);
+static bool is_looked_up(dtype type, int64_t elements) {
+    if (type == DTYPE_BF16) return elements >= HALF_TABLE_LEAST_BF16;
+    return type == DTYPE_F16 && elements >= HALF_TABLE_LEAST_F16;
 }
 
-double bf16_table_flops(const graph *g, const node *n, double flops) {
+bool half_table_accepts(const op_call *c) {
+    dtype type = c->in[0].dtype;
+    return is_looked_up(type, shape_elements(&c->out[0].shape)) && fast_is_all(c, type);
+}
+
+double half_table_flops(const graph *g, const node *n, double flops) {
     const tensor *x = graph_tensor(g, node_in(g, n, 0));
-    bool looked_up = x->dtype == DTYPE_BF16 && shape_elements(&x->shape) >= BF16_TABLE_LEAST;
-    return looked_up ? flops / 2 : flops;
+    return is_looked_up((dtype)x->dtype, shape_elements(&x->shape)) ? flops / 2 : flops;
 }
 
 /* ---- places in the table ---- */
 
-/* Place 0 is that of zero, then come the numbers from SMALLEST on; those with a sign stand MINUS further. */
+/* Those of f16 are the numbers themselves. Of bf16 place 0 is that of zero, then come the numbers from
+ * SMALLEST on; those with a sign stand MINUS further. */
 enum {
-    PLACES = 8192,
-    MINUS = PLACES / 2,
+    PLACES_F16 = 1 << 16,
+    PLACES_BF16 = 8192,
+    MINUS = PLACES_BF16 / 2,
     SMALLEST = (127 - 23) << 7,
     NUMBERS = 31 << 7,
     PART = 1024 /* elements at a time; the table's size is a multiple of it */
 };
 
-static uint16_t number_at(int place) {
+static int places_of(const op_call *c) { return c->in[0].dtype == DTYPE_F16 ? PLACES_F16 : PLACES_BF16; }
+
+static float number_at(dtype type, int place) {
+    if (type == DTYPE_F16) return half_from_f16((uint16_t)place);
     int size = place % MINUS;
-    return (uint16_t)((size ? SMALLEST + size - 1 : 0) | (place / MINUS) << 15);
+    return half_from_bf16((uint16_t)((size ? SMALLEST + size - 1 : 0) | (place / MINUS) << 15));
 }
 
-/* Places of n numbers; false: one of them has none. */
+/* Places of n numbers of bf16; false: one of them has none. */
 VECTOR_CLONES static bool find_places(const uint16_t *restrict x, int64_t n, uint16_t *restrict place) {
     uint16_t lost = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -46,19 +56,19 @@ VECTOR_CLONES static bool find_places(const uint16_t *restrict x, int64_t n, uin
  * multiplied with. Of gradients f32, those of both outputs side by side. */
 enum { MOST_IN = 3, MOST_OUT = 2, MORE = 64 /* bytes behind it that are read along */ };
 
-uint64_t bf16_table_map_scratch(const op_call *c, int threads) {
-    (void)c, (void)threads;
-    return PLACES * sizeof(uint16_t) + MORE;
+uint64_t half_table_map_scratch(const op_call *c, int threads) {
+    (void)threads;
+    return (uint64_t)places_of(c) * sizeof(uint16_t) + MORE;
 }
 
-uint64_t bf16_table_product_scratch(const op_call *c, int threads) {
-    (void)c, (void)threads;
-    return PLACES * sizeof(float);
+uint64_t half_table_product_scratch(const op_call *c, int threads) {
+    (void)threads;
+    return (uint64_t)places_of(c) * sizeof(float);
 }
 
-uint64_t bf16_table_gradients_scratch(const op_call *c, int threads) {
-    (void)c, (void)threads;
-    return PLACES * 2 * sizeof(float);
+uint64_t half_table_gradients_scratch(const op_call *c, int threads) {
+    (void)threads;
+    return (uint64_t)places_of(c) * 2 * sizeof(float);
 }
 
 typedef struct {
@@ -71,7 +81,7 @@ static void compute_part(const work *w, int first, float out[MOST_OUT][PART]) {
     float x[PART], ones[PART];
     op_arg in[MOST_IN], to[MOST_OUT];
     op_call wide = *w->call;
-    for (int i = 0; i < PART; i++) x[i] = half_from_bf16(number_at(first + i)), ones[i] = 1;
+    for (int i = 0; i < PART; i++) x[i] = number_at(w->call->in[0].dtype, first + i), ones[i] = 1;
     wide.in = in, wide.out = to;
     for (uint32_t i = 0; i < wide.in_count; i++) in[i] = (op_arg){ i ? ones : x, SHAPE(PART), DTYPE_F32 };
     for (uint32_t o = 0; o < wide.out_count; o++) to[o] = (op_arg){ out[o], SHAPE(PART), DTYPE_F32 };
@@ -83,7 +93,7 @@ static void fill_narrow(void *context, int64_t part, int thread) {
     float out[MOST_OUT][PART];
     (void)thread;
     compute_part(w, (int)part * PART, out);
-    half_narrow(DTYPE_BF16, out[0], PART, (uint16_t *)w->call->scratch + part * PART);
+    half_narrow(w->call->out[0].dtype, out[0], PART, (uint16_t *)w->call->scratch + part * PART);
 }
 
 static void fill_wide(void *context, int64_t part, int thread) {
@@ -106,25 +116,43 @@ static void map_plain(const op_call *c, const uint16_t *place, int64_t first, in
     for (int64_t i = 0; i < n; i++) y[i] = table[place[i]];
 }
 
-VECTOR_CLONES static void product_plain(const op_call *c, const uint16_t *place, int64_t first, int64_t n) {
-    const uint16_t *other = (const uint16_t *)c->in[1].data + first;
+VECTOR_INLINE void product_typed(const op_call *c, const uint16_t *place, int64_t first, int64_t n,
+                                 const dtype type) {
+    const void *other = fast_at(c->in[1].data, first, type);
     const float *table = c->scratch;
     uint16_t *y = (uint16_t *)c->out[0].data + first;
 #pragma GCC ivdep
-    for (int64_t i = 0; i < n; i++) y[i] = half_to_bf16(half_from_bf16(other[i]) * table[place[i]]);
+    for (int64_t i = 0; i < n; i++) fast_put(y, i, fast_get(other, i, type) * table[place[i]], type);
 }
 
-VECTOR_CLONES static void gradients_plain(const op_call *c, const uint16_t *place, int64_t first, int64_t n) {
-    const uint16_t *other = (const uint16_t *)c->in[1].data + first;
-    const uint16_t *dy = (const uint16_t *)c->in[2].data + first;
+VECTOR_INLINE void gradients_typed(const op_call *c, const uint16_t *place, int64_t first, int64_t n,
+                                   const dtype type) {
+    const void *other = fast_at(c->in[1].data, first, type), *dy = fast_at(c->in[2].data, first, type);
     const float *table = c->scratch;
     uint16_t *dx = (uint16_t *)c->out[0].data + first, *dother = (uint16_t *)c->out[1].data + first;
 #pragma GCC ivdep
     for (int64_t i = 0; i < n; i++) {
-        float d = half_from_bf16(dy[i]), by_x = d * half_from_bf16(other[i]) * table[2 * place[i]];
-        dother[i] = half_to_bf16(d * table[2 * place[i] + 1]);
-        dx[i] = half_to_bf16(by_x);
+        float d = fast_get(dy, i, type), by_x = d * fast_get(other, i, type) * table[2 * place[i]];
+        fast_put(dother, i, d * table[2 * place[i] + 1], type);
+        fast_put(dx, i, by_x, type);
     }
+}
+
+#define PLAIN(name, body, type)                                                                              \
+    VECTOR_CLONES static void name(const op_call *c, const uint16_t *place, int64_t first, int64_t n) {      \
+        body(c, place, first, n, type);                                                                      \
+    }
+PLAIN(product_plain_bf16, product_typed, DTYPE_BF16)
+PLAIN(product_plain_f16, product_typed, DTYPE_F16)
+PLAIN(gradients_plain_bf16, gradients_typed, DTYPE_BF16)
+PLAIN(gradients_plain_f16, gradients_typed, DTYPE_F16)
+
+static void product_plain(const op_call *c, const uint16_t *place, int64_t first, int64_t n) {
+    (c->in[0].dtype == DTYPE_F16 ? product_plain_f16 : product_plain_bf16)(c, place, first, n);
+}
+
+static void gradients_plain(const op_call *c, const uint16_t *place, int64_t first, int64_t n) {
+    (c->in[0].dtype == DTYPE_F16 ? gradients_plain_f16 : gradients_plain_bf16)(c, place, first, n);
 }
 
 /* ---- the same by vectors ---- */
@@ -133,21 +161,27 @@ VECTOR_CLONES static void gradients_plain(const op_call *c, const uint16_t *plac
 #include <immintrin.h>
 
 #define TARGET __attribute__((target("avx512f,avx512bw,avx512vl")))
+#define INLINE inline __attribute__((always_inline))
 enum { LANES = 16 };
 
 /* On AMD's processors the instructions that look up some numbers at once are slow. */
 static bool by_vectors(void) { return instructions_usable(INSTRUCTIONS_AVX512) && __builtin_cpu_is("intel"); }
 
-TARGET static inline __m512i words_at(const uint16_t *x) {
+TARGET static INLINE __m512i words_at(const uint16_t *x) {
     return _mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)x));
 }
 
-TARGET static inline __m512 wide_at(const uint16_t *x) {
+TARGET static INLINE __m512 wide_at(const uint16_t *x, const dtype type) {
+    if (type == DTYPE_F16) return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)x));
     return _mm512_castsi512_ps(_mm512_slli_epi32(words_at(x), 16));
 }
 
-/* As half_to_bf16. */
-TARGET static inline void put(uint16_t *y, __m512 x) {
+/* Sixteen numbers, bf16 as half_to_bf16 has them. */
+TARGET static INLINE void put(uint16_t *y, __m512 x, const dtype type) {
+    if (type == DTYPE_F16) {
+        _mm256_storeu_si256((void *)y, _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
+        return;
+    }
     __m512i bits = _mm512_castps_si512(x);
     __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
     __m512i rounded = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7fff)), odd);
@@ -170,31 +204,44 @@ TARGET static void map_vectors(const op_call *c, const uint16_t *place, int64_t 
     map_plain(c, place + i, first + i, n - i);
 }
 
-TARGET static void product_vectors(const op_call *c, const uint16_t *place, int64_t first, int64_t n) {
+TARGET static INLINE void product_wide(const op_call *c, const uint16_t *place, int64_t first, int64_t n,
+                                       const dtype type) {
     const uint16_t *other = (const uint16_t *)c->in[1].data + first;
     uint16_t *y = (uint16_t *)c->out[0].data + first;
     const float *table = c->scratch;
-    int64_t i = 0;
-    for (; i + LANES <= n; i += LANES)
-        put(y + i, _mm512_mul_ps(wide_at(other + i), _mm512_i32gather_ps(words_at(place + i), table, 4)));
-    product_plain(c, place + i, first + i, n - i);
+    for (int64_t i = 0; i < n; i += LANES) {
+        __m512 by = _mm512_i32gather_ps(words_at(place + i), table, 4);
+        put(y + i, _mm512_mul_ps(wide_at(other + i, type), by), type);
+    }
 }
 
-TARGET static void gradients_vectors(const op_call *c, const uint16_t *place, int64_t first, int64_t n) {
+TARGET static INLINE void gradients_wide(const op_call *c, const uint16_t *place, int64_t first, int64_t n,
+                                         const dtype type) {
     const uint16_t *other = (const uint16_t *)c->in[1].data + first;
     const uint16_t *dy = (const uint16_t *)c->in[2].data + first;
     uint16_t *dx = (uint16_t *)c->out[0].data + first, *dother = (uint16_t *)c->out[1].data + first;
     const float *table = c->scratch;
-    int64_t i = 0;
-    for (; i + LANES <= n; i += LANES) {
+    for (int64_t i = 0; i < n; i += LANES) {
         __m512i at = words_at(place + i);
         __m512 slope = _mm512_i32gather_ps(at, table, 8), value = _mm512_i32gather_ps(at, table + 1, 8);
-        __m512 d = wide_at(dy + i), by_x = _mm512_mul_ps(_mm512_mul_ps(d, wide_at(other + i)), slope);
-        put(dother + i, _mm512_mul_ps(d, value));
-        put(dx + i, by_x);
+        __m512 d = wide_at(dy + i, type),
+               by_x = _mm512_mul_ps(_mm512_mul_ps(d, wide_at(other + i, type)), slope);
+        put(dother + i, _mm512_mul_ps(d, value), type);
+        put(dx + i, by_x, type);
     }
-    gradients_plain(c, place + i, first + i, n - i);
 }
+
+#define VECTORS(name, body, plain)                                                                           \
+    TARGET static void name(const op_call *c, const uint16_t *place, int64_t first, int64_t n) {             \
+        int64_t whole = n / LANES * LANES;                                                                   \
+        if (c->in[0].dtype == DTYPE_F16)                                                                     \
+            body(c, place, first, whole, DTYPE_F16);                                                         \
+        else                                                                                                 \
+            body(c, place, first, whole, DTYPE_BF16);                                                        \
+        plain(c, place + whole, first + whole, n - whole);                                                   \
+    }
+VECTORS(product_vectors, product_wide, product_plain)
+VECTORS(gradients_vectors, gradients_wide, gradients_plain)
 #else
 static bool by_vectors(void) { return false; }
 #define map_vectors map_plain
@@ -213,32 +260,35 @@ typedef struct {
 static void run_piece(void *context, int64_t piece, int thread) {
     const pieces *p = context;
     int64_t n = shape_elements(&p->call->out[0].shape), first = piece * FAST_PIECE, last = first + FAST_PIECE;
+    const uint16_t *x = p->call->in[0].data;
     uint16_t place[PART];
     (void)thread;
     if (last > n) last = n;
     for (; first < last; first += PART) {
         int64_t count = last - first < PART ? last - first : PART;
-        if (find_places((const uint16_t *)p->call->in[0].data + first, count, place))
+        if (p->call->in[0].dtype == DTYPE_F16)
+            p->look_up(p->call, x + first, first, count);
+        else if (find_places(x + first, count, place))
             p->look_up(p->call, place, first, count);
         else
             p->direct(p->call, first, first + count);
     }
 }
 
-static void run(const op_call *c, bf16_table_bodies of, threads_body fill, lookup *look_up) {
+static void run(const op_call *c, half_table_bodies of, threads_body fill, lookup *look_up) {
     pieces p = { c, of.direct, look_up };
-    threads_for(PLACES / PART, fill, &(work){ c, of.wide });
+    threads_for(places_of(c) / PART, fill, &(work){ c, of.wide });
     threads_for((shape_elements(&c->out[0].shape) + FAST_PIECE - 1) / FAST_PIECE, run_piece, &p);
 }
 
-void bf16_table_map(const op_call *c, bf16_table_bodies of) {
+void half_table_map(const op_call *c, half_table_bodies of) {
     run(c, of, fill_narrow, by_vectors() ? map_vectors : map_plain);
 }
 
-void bf16_table_product(const op_call *c, bf16_table_bodies of) {
+void half_table_product(const op_call *c, half_table_bodies of) {
     run(c, of, fill_wide, by_vectors() ? product_vectors : product_plain);
 }
 
-void bf16_table_gradients(const op_call *c, bf16_table_bodies of) {
+void half_table_gradients(const op_call *c, half_table_bodies of) {
     run(c, of, fill_wide, by_vectors() ? gradients_vectors : gradients_plain);
 }
