@@ -1,16 +1,9 @@
 #include "ops/adamw/adamw_codes.h"
 
-#include "base/half_avx512.h"
-#include "base/philox_avx512.h"
-#include "ops/adamw/adamw_avx512.h"
+#include "ops/adamw/adamw_math.h"
 #include "ops/fast.h"
+#include "ops/state_math.h"
 #include "ops/state_vectors_avx512.h"
-
-#if defined(__x86_64__)
-
-#define TARGET STATE_TARGET
-#define INLINE inline __attribute__((always_inline))
-enum { LANES = 16, VECTORS = STATE_VECTOR / LANES };
 
 static bool is_read(dtype type) { return type == DTYPE_F32 || type == DTYPE_BF16; }
 
@@ -19,29 +12,26 @@ bool adamw_accepts_codes(const op_call *c) {
            c->in[3].dtype == DTYPE_U8 && state_vectors_usable();
 }
 
-/* Moments of a block, whose codes wait for its largest. */
-typedef struct {
-    _Alignas(64) float m[STATE_BLOCK], v[STATE_BLOCK];
-    float m_inverse, v_inverse;
-    uint8_t *m_codes, *v_codes;
-} moments;
+#if defined(__x86_64__)
 
-/* A whole block. While it is updated the one before is encoded. */
+/* A block: what is read, and where it goes in f32. */
 typedef struct {
-    adamw_step step;
-    const state_tables *of_m, *of_v;
     const void *w, *g;
     const uint8_t *m, *v;
     float m_scale, v_scale;
-    void *w_out;
-    moments *now, *before;     /* before: NULL where there is none */
-    const half_random *random; /* NULL: weights are rounded to the nearest */
-    const philox_keys *keys;
-    int64_t element;      /* that the block begins with, of the whole weight */
-    const uint16_t *bits; /* where that is amidst what is drawn at a time: all of the block; else NULL */
+    float *w_out, *m_out, *v_out;
+    int64_t n;
 } block;
 
-/* ---- STATE_VECTOR elements at a time ---- */
+VECTOR_INLINE void update_range(const adamw_step *f, const block *b, int64_t first, const int64_t n,
+                                const dtype w_type, const dtype g_type) {
+#pragma GCC ivdep
+    for (int64_t i = first; i < first + n; i++) {
+        adamw_element x = { fast_get(b->w, i, w_type), b->m_out[i], b->v_out[i] };
+        x = adamw_update(f, x, fast_get(b->g, i, g_type));
+        b->w_out[i] = x.w, b->m_out[i] = x.m, b->v_out[i] = x.v;
+    }
+}
 
 /* Asks for what comes a block later. */
 VECTOR_INLINE void fetch(const block *b, int64_t i, const dtype w_type, const dtype g_type) {
@@ -54,225 +44,67 @@ VECTOR_INLINE void fetch(const block *b, int64_t i, const dtype w_type, const dt
         __builtin_prefetch((const char *)fast_at(b->g, i + STATE_BLOCK, g_type) + k);
 }
 
-TARGET static INLINE __m512 load(const void *x, int64_t i, const dtype type) {
-    if (type == DTYPE_F32) return _mm512_loadu_ps((const float *)x + i);
-    const __m256i halves = _mm256_loadu_si256((const void *)((const uint16_t *)x + i));
-    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
-}
-
-/* The larger size; of NaN and a number the number. */
-TARGET static INLINE __m512 larger(__m512 x, __m512 size) {
-    enum { LARGER_SIZE = 3, WITHOUT_SIGN = 2 << 2 };
-    return _mm512_range_ps(x, size, LARGER_SIZE | WITHOUT_SIGN);
-}
-
-/* Random bits of the step's elements, drawn round by round beside other work. */
-enum { PER_BLOCK = 8 }; /* of Philox */
-
-TARGET static INLINE void draw_begin(const block *b, int64_t i, philox_lanes *l) {
-    uint64_t number = (uint64_t)(b->element + i) / PER_BLOCK;
-    const philox_block first = { { (uint32_t)number, (uint32_t)(number >> 32), b->random->key.step,
-                                   b->random->stream } };
-    philox_lanes_begin(l, &first, philox_lanes_woven());
-}
-
-TARGET static INLINE void draw_quarter(const block *b, const int quarter, philox_lanes *l) {
-    const int begin = quarter * PHILOX_ROUNDS / VECTORS, end = (quarter + 1) * PHILOX_ROUNDS / VECTORS;
-#pragma GCC unroll 3
-    for (int r = begin; r < end; r++) philox_lanes_round(l, b->keys, r);
-}
-
-TARGET static INLINE void draw_end(const block *b, int64_t i, const philox_lanes *l, __m512i random[2]) {
-    philox_lanes_weave(l, random);
-    for (int k = 0; k < 2 && b->bits; k++) random[k] = _mm512_loadu_si512(b->bits + i + k * 2 * LANES);
-}
-
-TARGET static INLINE void store_weights(const block *b, int64_t i, const __m512 w[VECTORS], const dtype type,
-                                        const bool drawn, const philox_lanes *l) {
-    __m512i random[2];
-    if (drawn) draw_end(b, i, l, random);
-#pragma GCC unroll 4
-    for (int k = 0; k < VECTORS; k++)
-        if (type == DTYPE_F32) _mm512_storeu_ps((float *)b->w_out + i + k * LANES, w[k]);
-#pragma GCC unroll 2
-    for (int k = 0; k < VECTORS && type == DTYPE_BF16; k += 2)
-        _mm512_storeu_si512((uint16_t *)b->w_out + i + k * LANES,
-                            drawn ? half_bf16_drawn(w[k], w[k + 1], random[k / 2])
-                                  : half_bf16_of_words(w[k], w[k + 1]));
-}
-
-/* What differs between blocks, as constants. */
-typedef struct {
-    dtype w, g;
-    bool drawn, encodes;
-} kind;
-
-/* The largest sizes so far. */
-typedef struct {
-    __m512 m, v;
-} sizes;
-
-TARGET static INLINE void update_some(const block *b, int64_t i, const kind of, sizes *largest) {
-    const moments *before = b->before;
-    moments *now = b->now;
-    __m512i m_codes[VECTORS], v_codes[VECTORS];
-    __m512 w[VECTORS];
-    philox_lanes random;
-    fetch(b, i, of.w, of.g);
-    state_vectors_decode_64(b->of_m, _mm512_loadu_si512(b->m + i), _mm512_set1_ps(b->m_scale), now->m + i);
-    state_vectors_decode_64(b->of_v, _mm512_loadu_si512(b->v + i), _mm512_set1_ps(b->v_scale), now->v + i);
-    if (of.drawn) draw_begin(b, i, &random);
-#pragma GCC unroll 4
-    for (int k = 0; k < VECTORS; k++) {
-        const int64_t at = i + k * LANES;
-        adamw_vector x = { load(b->w, at, of.w), _mm512_load_ps(now->m + at), _mm512_load_ps(now->v + at) };
-        x = adamw_update_vector(&b->step, x, load(b->g, at, of.g));
-        _mm512_store_ps(now->m + at, x.m), _mm512_store_ps(now->v + at, x.v);
-        w[k] = x.w;
-        largest->m = larger(x.m, largest->m), largest->v = larger(x.v, largest->v);
-        if (of.drawn) draw_quarter(b, k, &random);
-        if (!of.encodes) continue;
-        m_codes[k] = state_vectors_codes(b->of_m, false, _mm512_load_ps(before->m + at),
-                                         _mm512_set1_ps(before->m_inverse));
-        v_codes[k] = state_vectors_codes(b->of_v, true, _mm512_load_ps(before->v + at),
-                                         _mm512_set1_ps(before->v_inverse));
+STATE_TARGET static inline __attribute__((always_inline)) void
+update_typed(const adamw_step *given, const block *b, const dtype w_type, const dtype g_type) {
+    const adamw_step f = *given;
+    const uint8_t *m_bytes = state_vectors_bytes(false), *v_bytes = state_vectors_bytes(true);
+    const __m512 m_scale = _mm512_set1_ps(b->m_scale), v_scale = _mm512_set1_ps(b->v_scale);
+    int64_t i = 0;
+    for (; i + STATE_VECTOR <= b->n; i += STATE_VECTOR) {
+        fetch(b, i, w_type, g_type);
+        state_vectors_decode_64(m_bytes, _mm512_loadu_si512(b->m + i), m_scale, b->m_out + i);
+        state_vectors_decode_64(v_bytes, _mm512_loadu_si512(b->v + i), v_scale, b->v_out + i);
+        update_range(&f, b, i, STATE_VECTOR, w_type, g_type);
     }
-    store_weights(b, i, w, of.w, of.drawn, &random);
-    if (!of.encodes) return;
-    _mm512_storeu_si512(before->m_codes + i, state_vectors_packed(m_codes));
-    _mm512_storeu_si512(before->v_codes + i, state_vectors_packed(v_codes));
-}
-
-/* ---- blocks ---- */
-
-TARGET static INLINE sizes update_typed(const block *b, const kind of) {
-    sizes largest = { _mm512_setzero_ps(), _mm512_setzero_ps() };
-    for (int64_t i = 0; i < STATE_BLOCK; i += STATE_VECTOR) update_some(b, i, of, &largest);
-    return largest;
-}
-
-/* Updates the block, and says what its scales are. */
-#define UPDATE(name, w_type, g_type, is_drawn)                                                               \
-    TARGET static void name(const block *b, float scales[2]) {                                               \
-        sizes s = b->before ? update_typed(b, (kind){ w_type, g_type, is_drawn, true })                      \
-                            : update_typed(b, (kind){ w_type, g_type, is_drawn, false });                    \
-        scales[0] = state_scale(_mm512_reduce_max_ps(s.m));                                                  \
-        scales[1] = state_scale(_mm512_reduce_max_ps(s.v));                                                  \
+    for (int64_t k = i; k < b->n; k++) {
+        b->m_out[k] = b->m_scale * state_decoded(b->m[k], false);
+        b->v_out[k] = b->v_scale * state_decoded(b->v[k], true);
     }
-UPDATE(update_f32, DTYPE_F32, DTYPE_F32, false)
-UPDATE(update_f32_bf16, DTYPE_F32, DTYPE_BF16, false)
-UPDATE(update_bf16_f32, DTYPE_BF16, DTYPE_F32, false)
-UPDATE(update_bf16, DTYPE_BF16, DTYPE_BF16, false)
-UPDATE(update_drawn_f32, DTYPE_BF16, DTYPE_F32, true)
-UPDATE(update_drawn, DTYPE_BF16, DTYPE_BF16, true)
+    update_range(&f, b, i, b->n - i, w_type, g_type);
+}
 
-static void update(const block *b, dtype w, dtype g, float scales[2]) {
-    if (w == DTYPE_F32)
-        (g == DTYPE_F32 ? update_f32 : update_f32_bf16)(b, scales);
-    else if (b->random)
-        (g == DTYPE_F32 ? update_drawn_f32 : update_drawn)(b, scales);
+#define UPDATE(name, w_type, g_type)                                                                         \
+    STATE_TARGET static void name(const adamw_step *f, const block *b) { update_typed(f, b, w_type, g_type); }
+UPDATE(update_f32, DTYPE_F32, DTYPE_F32)
+UPDATE(update_f32_bf16, DTYPE_F32, DTYPE_BF16)
+UPDATE(update_bf16_f32, DTYPE_BF16, DTYPE_F32)
+UPDATE(update_bf16, DTYPE_BF16, DTYPE_BF16)
+
+static void update(const adamw_step *f, const block *b, dtype w_type, dtype g_type) {
+    if (w_type == DTYPE_F32)
+        (g_type == DTYPE_F32 ? update_f32 : update_f32_bf16)(f, b);
     else
-        (g == DTYPE_F32 ? update_bf16_f32 : update_bf16)(b, scales);
+        (g_type == DTYPE_F32 ? update_bf16_f32 : update_bf16)(f, b);
 }
 
-static void encode(const moments *x) {
-    state_vectors_encode(false, x->m, x->m_inverse, STATE_BLOCK, x->m_codes);
-    state_vectors_encode(true, x->v, x->v_inverse, STATE_BLOCK, x->v_codes);
+static void run_block(const op_call *c, const adamw_step *f, int64_t first, int64_t n) {
+    float w[STATE_BLOCK], m[STATE_BLOCK], v[STATE_BLOCK];
+    bool wide = c->out[0].dtype == DTYPE_F32;
+    block b = { .w = fast_at(c->in[0].data, first, c->in[0].dtype),
+                .g = fast_at(c->in[1].data, first, c->in[1].dtype),
+                .m = (const uint8_t *)c->in[2].data + first,
+                .v = (const uint8_t *)c->in[3].data + first,
+                .m_scale = ((const float *)c->in[8].data)[first / STATE_BLOCK],
+                .v_scale = ((const float *)c->in[9].data)[first / STATE_BLOCK],
+                .w_out = wide ? (float *)c->out[0].data + first : w,
+                .m_out = m,
+                .v_out = v,
+                .n = n };
+    update(f, &b, c->in[0].dtype, c->in[1].dtype);
+    if (!wide) state_store_half(c, &op_adamw, 0, first, n, w);
+    state_store_codes(c, &op_adamw, 1, first, n, m);
+    state_store_codes(c, &op_adamw, 2, first, n, v);
 }
 
-/* ---- a call ---- */
-
-typedef struct {
-    const op_call *call;
-    block of; /* what its blocks have in common */
-    half_random random;
-    philox_keys keys;
-} work;
-
-/* The block from element `first` on. */
-static block block_at(const work *j, int64_t first) {
-    const op_call *c = j->call;
-    block b = j->of;
-    b.w = fast_at(c->in[0].data, first, c->in[0].dtype), b.g = fast_at(c->in[1].data, first, c->in[1].dtype);
-    b.m = (const uint8_t *)c->in[2].data + first, b.v = (const uint8_t *)c->in[3].data + first;
-    b.m_scale = ((const float *)c->in[8].data)[first / STATE_BLOCK];
-    b.v_scale = ((const float *)c->in[9].data)[first / STATE_BLOCK];
-    b.w_out = (char *)c->out[0].data + first * fast_bytes(c->out[0].dtype);
-    b.element = c->first + first;
-    return b;
+static void piece(const op_call *c, int64_t first, int64_t last) {
+    adamw_step f = adamw_step_of(c->attributes, *(const float *)c->in[4].data,
+                                 *(const int32_t *)c->in[5].data, fast_number(op_in(c, 6), 1));
+    for (int64_t i = first; i < last; i += STATE_BLOCK)
+        run_block(c, &f, i, last - i < STATE_BLOCK ? last - i : STATE_BLOCK);
 }
 
-static void run_block(const work *j, block *b, int64_t first) {
-    const op_call *c = j->call;
-    uint16_t bits[STATE_BLOCK];
-    float scales[2];
-    if (b->random && b->element % STATE_VECTOR) {
-        half_draw(b->random, b->element, STATE_BLOCK, bits);
-        b->bits = bits;
-    }
-    update(b, c->in[0].dtype, c->in[1].dtype, scales);
-    ((float *)c->out[3].data)[first / STATE_BLOCK] = scales[0];
-    ((float *)c->out[4].data)[first / STATE_BLOCK] = scales[1];
-    b->now->m_inverse = state_inverse(scales[0]), b->now->v_inverse = state_inverse(scales[1]);
-}
-
-/* The last n elements: behind them come zeros, which stay what they are. */
-static void run_rest(const work *j, int64_t first, int64_t n, moments *now) {
-    const op_call *c = j->call;
-    float w[STATE_BLOCK] = { 0 }, g[STATE_BLOCK] = { 0 };
-    uint8_t m[STATE_BLOCK], v[STATE_BLOCK];
-    const size_t count = (size_t)n, of_w = (size_t)fast_bytes(c->in[0].dtype) * count;
-    block b = block_at(j, first);
-    void *w_out = b.w_out;
-    memcpy(w, b.w, of_w), memcpy(g, b.g, (size_t)fast_bytes(c->in[1].dtype) * count);
-    memset(m, STATE_ZERO, sizeof m), memset(v, 0, sizeof v);
-    memcpy(m, b.m, count), memcpy(v, b.v, count);
-    b.w = b.w_out = w, b.g = g, b.m = m, b.v = v, b.now = now, b.before = NULL;
-    now->m_codes = m, now->v_codes = v;
-    run_block(j, &b, first);
-    encode(now);
-    memcpy(w_out, w, of_w);
-    memcpy((uint8_t *)c->out[1].data + first, m, count);
-    memcpy((uint8_t *)c->out[2].data + first, v, count);
-}
-
-static void run_piece(void *context, int64_t piece, int thread) {
-    const work *j = context;
-    const op_call *c = j->call;
-    int64_t n = shape_elements(&c->out[0].shape), first = piece * FAST_PIECE, last = first + FAST_PIECE;
-    moments both[2], *before = NULL;
-    (void)thread;
-    if (last > n) last = n;
-    for (; first + STATE_BLOCK <= last; first += STATE_BLOCK) {
-        block b = block_at(j, first);
-        b.now = before == both ? both + 1 : both, b.before = before;
-        b.now->m_codes = (uint8_t *)c->out[1].data + first;
-        b.now->v_codes = (uint8_t *)c->out[2].data + first;
-        run_block(j, &b, first);
-        before = b.now;
-    }
-    if (before) encode(before);
-    if (first < last) run_rest(j, first, last - first, both);
-}
-
-_Static_assert(FAST_PIECE % STATE_BLOCK == 0, "pieces have whole blocks");
-
-void adamw_run_codes(const op_call *c) {
-    work j = { .call = c };
-    j.of.step = adamw_step_of(c->attributes, *(const float *)c->in[4].data, *(const int32_t *)c->in[5].data,
-                              fast_number(op_in(c, 6), 1));
-    j.of.of_m = state_vectors_tables(false), j.of.of_v = state_vectors_tables(true);
-    if (c->in[0].dtype == DTYPE_BF16 && state_rounding(c, &op_adamw, 0, &j.random)) {
-        j.keys = philox_keys_of((uint64_t)j.random.key.seed_high << 32 | j.random.key.seed_low);
-        j.of.random = &j.random, j.of.keys = &j.keys;
-    }
-    threads_for((shape_elements(&c->out[0].shape) + FAST_PIECE - 1) / FAST_PIECE, run_piece, &j);
-}
+void adamw_run_codes(const op_call *c) { fast_for_elements(c, piece); }
 
 #else
-bool adamw_accepts_codes(const op_call *c) {
-    (void)c;
-    return false;
-}
 void adamw_run_codes(const op_call *c) { (void)c; }
 #endif

@@ -1,6 +1,5 @@
-/* AdamW whose moments are codes of 8 bits, in one loop by AVX-512. An update waits for the processor's root
- * and quotient. Meanwhile codes are decoded, those of the block before encoded, and random bits drawn; apart
- * each would take its own time. */
+/* AdamW whose moments are codes of 8 bits, read and updated in one loop by AVX-512. An update waits for the
+ * processor's root and quotient, and codes are decoded meanwhile; apart each would take its own time. */
 #pragma once
 
 #include "ir/op.h"

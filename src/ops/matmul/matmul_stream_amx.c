@@ -45,10 +45,15 @@ enum {
 static const tile_form across_forms[MATMUL_STREAM_ROWS + 1] = { OF_EACH_WIDTH(ACROSS) };
 static const tile_form along_forms[MATMUL_STREAM_ROWS + 1] = { OF_EACH_WIDTH(ALONG) };
 
-/* Asks for 32 lines of a cache, `stride` apart. */
+/* Asks for 32 lines, `stride` apart: into the second cache; near: from there into the first. */
 TARGET static INLINE void ask(const char *at, int64_t stride) {
 #pragma GCC unroll 8
     for (int i = 0; i < STEP; i++) _mm_prefetch(at + i * stride, _MM_HINT_T1);
+}
+
+TARGET static INLINE void ask_near(const char *at, int64_t stride) {
+#pragma GCC unroll 8
+    for (int i = 0; i < STEP; i++) _mm_prefetch(at + i * stride, _MM_HINT_T0);
 }
 
 /* ---- b's rows run along the columns ---- */
@@ -125,6 +130,7 @@ TARGET static void add_band(const matmul_strip *s, const band *k) {
         char *here = room + (j / COLUMNS % 2 ? TILES : 0), *before = room + (j / COLUMNS % 2 ? 0 : TILES);
         if (j < s->columns) {
             ask(k->ahead + 2 * j, k->stride);
+            if (j + COLUMNS < s->columns) ask_near(k->row + 2 * (j + COLUMNS), k->stride);
             if (k->depths == STEP)
                 weave(k->row + 2 * j, k->stride, STEP, here);
             else
