@@ -11,7 +11,7 @@
 #include "ops/fast.h"
 
 /* Fewer elements don't pay for the table. */
-enum { HALF_TABLE_LEAST_BF16 = 1 << 16, HALF_TABLE_LEAST_F16 = 1 << 19 };
+enum { HALF_TABLE_LEAST_BF16 = 1 << 16, HALF_TABLE_LEAST_F16 = 1 << 20 };
 
 bool half_table_accepts(const op_call *c);
 
