@@ -51,6 +51,10 @@ typedef struct {
     torch_shard shard;
     torch_host_keeps host_keeps;
     enum { LOSS_PLAIN, LOSS_FUSED } loss;
+    enum { TRAINER_PLAIN, TRAINER_GRPO } trainer;
+    torch_rollouts rollouts;                             /* of GRPO: */
+    int64_t completion, generations, iterations, passes; /* completion, passes: 0: not said */
+    double beta, engine_share;
     torch_matrices matrices; /* of a recorded step: */
     int64_t state_rank;
     bool in_backward, averages;
@@ -96,6 +100,7 @@ typedef struct {
     int64_t chunk, running, graph_batch, page;         /* of SGLang; 0: it chooses */
     int64_t step_tokens, step_texts, tokens_per_block; /* of TensorRT-LLM */
     megatron_settings megatron;
+    titan_settings titan;
     bool batch_assumed; /* nobody said --batch */
     emit_name emit;
 } estimate_options;
@@ -233,7 +238,7 @@ typedef struct {
     unsigned commands;
 } option;
 
-enum { OPTIONS_MOST = 218 + PASS_MAX };
+enum { OPTIONS_MOST = 236 + PASS_MAX };
 typedef struct {
     option rows[OPTIONS_MOST];
     uint32_t count;
@@ -241,9 +246,10 @@ typedef struct {
 } option_table;
 
 extern const option options_device[], options_elsewhere[], options_text[], options_ranks[],
-    options_snapshot[], options_megatron[], options_engines[],
+    options_snapshot[], options_megatron[], options_engines[], options_grpo[], options_titan[],
     options_page[]; /* parts of it; end with one without a name */
 extern const megatron_settings options_megatron_defaults;
+extern const titan_settings options_titan_defaults;
 void options_table(option_table *t);
 options options_defaults(void);
 dtype options_products(const options *o); /* of --dtype; NONE: auto */

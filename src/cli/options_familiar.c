@@ -39,6 +39,9 @@ static const option_familiar names[] = {
     { "cuda-graph-max-bs-decode", "cuda-graph-max-bs", NULL, true },
     { "context-length", "context", NULL, true },
     { "max-seq-len", "context", NULL, true },
+    { "max-completion-length", "completion", NULL, true },
+    { "num-generations", "generations", NULL, true },
+    { "num-iterations", "iterations", NULL, true },
     { "bf16", "precision", "mixed-bf16", true },
     { "fp16", "precision", "mixed-f16", true },
 
@@ -66,6 +69,9 @@ static const option_familiar names[] = {
     { "ep", "expert-model-parallel-size", NULL, false },
     { "optim", "optimizer", NULL, false },
     { "attn-implementation", "attn", NULL, false },
+    { "use-vllm", "rollouts vllm", NULL, false },
+    { "vllm-enable-sleep-mode", "rollouts vllm-sleep", NULL, false },
+    { "vllm-mode", "rollouts", NULL, false },
 };
 
 const option_familiar *options_familiar(const char *name) {

@@ -704,7 +704,8 @@ void options_table(option_table *t) {
         if (before == GROUP_MEMORY && now > GROUP_MEMORY) add_part(t, options_ranks);
         if (before < GROUP_TECHNIQUES && now > GROUP_TECHNIQUES) add_techniques(t);
         if (before < GROUP_ELSEWHERE && now > GROUP_ELSEWHERE)
-            add_part(t, options_elsewhere), add_part(t, options_megatron), add_part(t, options_engines);
+            add_part(t, options_elsewhere), add_part(t, options_megatron), add_part(t, options_engines),
+                add_part(t, options_titan), add_part(t, options_grpo);
         if (before < GROUP_TEXT && now > GROUP_TEXT) add_part(t, options_text);
         if (before < now && now == GROUP_OUTPUT)
             add_part(t, options_device), add_part(t, options_snapshot), add_part(t, options_page);
@@ -732,6 +733,9 @@ options options_defaults(void) {
                                     .state_bits = 32,
                                     .state_rank = 128,
                                     .base_bits = 16,
+                                    .generations = 8,
+                                    .iterations = 1,
+                                    .engine_share = 0.3,
                                     .gpus = 1,
                                     .utilization = 0.92,
                                     .block = 16,
@@ -744,6 +748,7 @@ options options_defaults(void) {
                                     .tokens_per_block = 32,
                                     .gpu_layers = 1 << 20,
                                     .megatron = options_megatron_defaults,
+                                    .titan = options_titan_defaults,
                                     .batch_assumed = true } };
 }
 

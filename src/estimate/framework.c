@@ -16,7 +16,8 @@ const framework *framework_of(framework_name n) {
                                                        [FRAMEWORK_LLMC] = &framework_llmc,
                                                        [FRAMEWORK_MEGATRON] = &framework_megatron,
                                                        [FRAMEWORK_SGLANG] = &framework_sglang,
-                                                       [FRAMEWORK_TRTLLM] = &framework_trtllm };
+                                                       [FRAMEWORK_TRTLLM] = &framework_trtllm,
+                                                       [FRAMEWORK_TITAN] = &framework_titan };
     return list[n];
 }
 

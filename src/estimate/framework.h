@@ -13,6 +13,7 @@
 #include "estimate/megatron/megatron.h"
 #include "estimate/recorded/recording.h"
 #include "estimate/serving/engine.h"
+#include "estimate/titan/titan.h"
 #include "estimate/torch/torch.h"
 #include "estimate/vllm/vllm.h"
 #include "models/families.h"
@@ -28,6 +29,7 @@ typedef enum {
     FRAMEWORK_MEGATRON,
     FRAMEWORK_SGLANG,
     FRAMEWORK_TRTLLM,
+    FRAMEWORK_TITAN,
     FRAMEWORKS
 } framework_name;
 
@@ -47,6 +49,7 @@ typedef union {
     engine_settings engine; /* of SGLang and of TensorRT-LLM */
     llama_cpp_settings llama_cpp;
     megatron_settings megatron;
+    titan_settings titan;
 } framework_settings;
 
 /* ---- the estimate ---- */
@@ -73,7 +76,9 @@ typedef struct {
 enum { FRAMEWORK_MOST_TERMS = 12, FRAMEWORK_MOST_FACTS = 24, FRAMEWORK_MOST_UNKNOWN = 8 };
 typedef struct {
     interval layers[FRAMEWORK_LAYERS];
-    interval host;   /* memory of the host that a node needs; 0: not known */
+    interval host; /* memory of the host that a node needs; 0: not known */
+    uint64_t
+        least; /* of a server, which fills what it is let to: what it can't start without; 0: no server */
     interval beside; /* device memory that is neither reserved nor the context's: buffers of collectives */
     framework_layer least_layer, last_layer; /* the layers that this framework estimates */
     framework_term terms[FRAMEWORK_MOST_TERMS];
@@ -132,7 +137,7 @@ typedef struct {
 } framework;
 
 extern const framework framework_hf, framework_pytorch, framework_vllm, framework_llama_cpp, framework_litgpt,
-    framework_llmc, framework_megatron, framework_sglang, framework_trtllm,
+    framework_llmc, framework_megatron, framework_sglang, framework_trtllm, framework_titan,
     framework_recorded;                          /* of a recorded step, which nobody asks for by name */
 const framework *framework_of(framework_name n); /* NULL: snug */
 

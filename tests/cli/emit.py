@@ -6,6 +6,7 @@ emit.py torch FILE...       what plain PyTorch is called with
 emit.py accelerate FILE...  keys of accelerate's configuration, which `accelerate launch` reads
 emit.py deepspeed FILE...   DeepSpeedConfig, on as many devices as the file is for
 emit.py axolotl FILE...     axolotl's schema, with a data set and a learning rate added
+emit.py trl FILE...         is run: GRPOConfig, BitsAndBytesConfig and LoraConfig check what they get
 emit.py vllm FILE...        the parser of `vllm serve`'s engine arguments
 
 No device is needed: what is asked for is never computed with."""
@@ -200,6 +201,33 @@ def check_axolotl(path):
         same(path, key, getattr(read, key), said[key])
 
 
+def check_trl(path):
+    """Runs the file, on a CPU. Its last lines are not reached: they load a model and prompts."""
+    import trl
+
+    seen = {name: said for name, said in calls(path)}
+    if not {"GRPOConfig", "GRPOTrainer"} <= set(seen):
+        sys.exit(f"{path}: makes no GRPOTrainer")
+    expect(path, "GRPOConfig", seen["GRPOConfig"], [f.name for f in dataclasses.fields(trl.GRPOConfig)])
+    expect(path, "GRPOTrainer", seen["GRPOTrainer"], inspect.signature(trl.GRPOTrainer.__init__).parameters)
+
+    class OnCpu(trl.GRPOConfig):
+        def __init__(self, **said):
+            if "deepspeed" in said:
+                said["deepspeed"] = os.path.join(os.path.dirname(path), said["deepspeed"])
+            super().__init__(use_cpu=True, **said)
+
+    known, trl.GRPOConfig, made = trl.GRPOConfig, OnCpu, {}
+    try:
+        with open(path, encoding="utf-8") as file:
+            exec(compile(file.read(), path, "exec"), made)
+    finally:
+        trl.GRPOConfig = known
+    for name, node in seen["GRPOConfig"].items():
+        if name in ("num_generations", "steps_per_generation", "beta", "max_completion_length", "use_vllm"):
+            same(path, name, getattr(made["arguments"], name), value(node))
+
+
 def check_vllm(path):
     """Its defaults are the platform's, so it has to know one: where there is no GPU, the CPU."""
     import torch
@@ -218,7 +246,7 @@ def check_vllm(path):
 
 def main():
     checks = {"hf": check_hf, "torch": check_torch, "accelerate": check_accelerate, "deepspeed": check_deepspeed,
-              "axolotl": check_axolotl, "vllm": check_vllm}
+              "axolotl": check_axolotl, "trl": check_trl, "vllm": check_vllm}
     for path in sys.argv[2:]:
         checks[sys.argv[1]](path)
 

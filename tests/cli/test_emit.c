@@ -78,6 +78,21 @@ static const asked cases[] = {
       "meta-llama/Meta-Llama-3-8B --device b200 --batch 1 --context 512",
       { "MODEL = \"meta-llama/Meta-Llama-3-8B\"", "# snug estimate: \"meta-llama/Meta-Llama-3-8B\" takes" } },
     { "hf", "llama-3-8b --device b200 --batch 1 --context 512", { "MODEL = \"llama-3-8b\"" } },
+    { "trl",
+      "qwen2.5-0.5b --trainer grpo --device h100-80 --batch 16 --micro-batch 4 --context 1024 --completion "
+      "768 "
+      "--generations 8 --beta 0.04 --gradient-checkpointing",
+      { "GRPOConfig(", "per_device_train_batch_size=4,", "gradient_accumulation_steps=4,",
+        "max_completion_length=768,", "num_generations=8,", "beta=0.04," } },
+    { "trl",
+      "qwen2.5-0.5b --trainer grpo --device h100-80 --batch 8 --context 1024 --adapter-rank 16 --base-bits 4 "
+      "--rollouts vllm-sleep --vllm-gpu-memory-utilization 0.4",
+      { "use_vllm=True,", "vllm_mode=\"colocate\"", "vllm_gpu_memory_utilization=0.4,",
+        "vllm_enable_sleep_mode=True,", "peft_config=adapter,", "quantization_config\": quantization" } },
+    { "trl",
+      "qwen2.5-1.5b --trainer grpo --device h100-80 --gpus 4 --shard fsdp --batch 8 --context 1024 "
+      "--rollouts server",
+      { "vllm_mode=\"server\"", "fsdp=True", "accelerate launch --num_processes 4" } },
     { "axolotl",
       "meta-llama/Meta-Llama-3-8B --device b200 --batch 1 --context 512",
       { "base_model: \"meta-llama/Meta-Llama-3-8B\"" } },
@@ -181,7 +196,7 @@ static void read_by(const char *program, const char *said) {
 }
 
 static void read_as(const char *tool, const char *said) {
-    if (strcmp(tool, "hf") == 0 || strcmp(tool, "torch") == 0)
+    if (strcmp(tool, "hf") == 0 || strcmp(tool, "torch") == 0 || strcmp(tool, "trl") == 0)
         read_by("python3 -m py_compile", said);
     else if (strcmp(tool, "accelerate") == 0 || strcmp(tool, "axolotl") == 0)
         read_yaml(said);

@@ -71,20 +71,32 @@ status ask(const options *o, const char *named, bool whole, ask_answer *a) {
     return result;
 }
 
-/* Sizes of Megatron-LM multiply to devices that one copy of the model takes: fewer can't be asked about. */
+/* Sizes of Megatron-LM and of torchtitan multiply to devices that one copy of the model takes: fewer can't be
+ * asked about. */
 int64_t ask_least_devices(const options *o) {
-    return o->estimate.framework == FRAMEWORK_MEGATRON ? megatron_least_devices(&o->estimate.megatron) : 1;
+    switch (o->estimate.framework) {
+    case FRAMEWORK_MEGATRON: return megatron_least_devices(&o->estimate.megatron);
+    case FRAMEWORK_TITAN: return titan_least_devices(&o->estimate.titan);
+    default: return 1;
+    }
+}
+
+static bool cuts(const options *o) {
+    return o->estimate.framework == FRAMEWORK_MEGATRON || o->estimate.framework == FRAMEWORK_TITAN;
 }
 
 int64_t ask_step(const options *o, framework_variable v) {
-    bool cut = v == FRAMEWORK_CONTEXT && o->estimate.framework == FRAMEWORK_MEGATRON;
-    return cut ? megatron_context_step(&o->estimate.megatron) : 1;
+    const titan_settings *t = &o->estimate.titan;
+    if (v == FRAMEWORK_BATCH && o->estimate.framework == FRAMEWORK_TITAN) return t->passes;
+    if (v != FRAMEWORK_CONTEXT || !cuts(o)) return 1;
+    return o->estimate.framework == FRAMEWORK_TITAN ? t->tensor * t->contexts
+                                                    : megatron_context_step(&o->estimate.megatron);
 }
 
 /* With a value of it that is accepted wherever one is. */
 static options probe(const options *o, framework_variable v) {
     if (v == FRAMEWORK_GPUS) return ask_with(o, v, ask_least_devices(o));
-    return o->estimate.framework == FRAMEWORK_MEGATRON ? ask_with(o, v, ask_step(o, v)) : *o;
+    return cuts(o) ? ask_with(o, v, ask_step(o, v)) : *o;
 }
 
 status ask_most(const options *o, framework_variable v, int64_t *most) {
@@ -164,7 +176,7 @@ options ask_with(const options *o, framework_variable v, int64_t value) {
             break;
         }
         with.estimate.gpus = value;
-        if (o->estimate.framework == FRAMEWORK_MEGATRON) break; /* sizes of its own say who shares what */
+        if (cuts(o)) break; /* sizes of its own say who shares what */
         if (value == 1 && !o->estimate.host_keeps) with.estimate.shard = TORCH_ALONE;
         if (value > 1 && o->estimate.shard == TORCH_ALONE) with.estimate.shard = TORCH_FSDP;
         break;

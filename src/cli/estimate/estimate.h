@@ -32,6 +32,7 @@ void estimate_settle_llama_cpp(estimate_question *e);
 void estimate_settle_sglang(estimate_question *e);
 void estimate_settle_trtllm(estimate_question *e);
 void estimate_settle_megatron(estimate_question *e);
+void estimate_settle_titan(estimate_question *e);
 status estimate_settle_recorded(estimate_question *e); /* STATUS_INVALID: what can't be asked of one */
 
 /* The longest context of the model, whoever has read its sizes. */

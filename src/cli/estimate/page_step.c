@@ -14,7 +14,8 @@ enum {
     MOST_ROUNDS = 64,
     ROUND_BYTES = 24,
     NOT_BORN = 0,
-    FREE = TAPE_TERMS /* what is reserved and not in use, as a category */
+    SHOWN = TAPE_REFERENCE, /* terms of steps that have a picture */
+    FREE = SHOWN            /* what is reserved and not in use, as a category */
 };
 
 typedef struct {
@@ -108,20 +109,20 @@ static void close_film(film *f) {
 /* ---- the picture ---- */
 
 static const char *term_about(tape_term t) {
-    static const char *const about[TAPE_TERMS] = { "a weight",     "a gradient", "state of the optimizer",
-                                                   "kept forward", "logits",     "for a while",
-                                                   "an input" };
+    static const char *const about[SHOWN] = { "a weight",     "a gradient", "state of the optimizer",
+                                              "kept forward", "logits",     "for a while",
+                                              "an input" };
     return about[t];
 }
 
 static void put_film(page *p, film *f) {
     static const char *const phases[] = { "forward", "backward", "update" };
     /* Colours go by place: what stays lies lowest, and what is not in use has the place of gaps. */
-    static const uint8_t places[TAPE_TERMS] = { 0, 1, 2, 3, 5, 4, 6 };
-    const char *categories[TAPE_TERMS + 1], *parts[MOST_ROUNDS];
+    static const uint8_t places[SHOWN] = { 0, 1, 2, 3, 5, 4, 6 };
+    const char *categories[SHOWN + 1], *parts[MOST_ROUNDS];
     char names[MOST_ROUNDS][ROUND_BYTES];
     uint32_t rounds = f->rounds < MOST_ROUNDS ? f->rounds : MOST_ROUNDS;
-    for (int t = 0; t < TAPE_TERMS; t++) categories[places[t]] = tape_term_name((tape_term)t);
+    for (int t = 0; t < SHOWN; t++) categories[places[t]] = tape_term_name((tape_term)t);
     categories[FREE] = "reserved, not in use";
     for (uint32_t i = 0; i < rounds; i++) {
         snprintf(names[i], ROUND_BYTES, "step %u", i + 1);
@@ -139,7 +140,7 @@ static void put_film(page *p, film *f) {
                                    "it go. The optimizer's state comes with the first update, so the second "
                                    "step is another one.",
                           .categories = categories,
-                          .category_count = TAPE_TERMS + 1,
+                          .category_count = SHOWN + 1,
                           .phases = phases,
                           .phase_count = 3,
                           .parts = parts,

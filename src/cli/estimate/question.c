@@ -102,7 +102,7 @@ static void (*const settle[FRAMEWORKS])(estimate_question *e) = {
     [FRAMEWORK_VLLM] = estimate_settle_vllm,         [FRAMEWORK_LLAMA_CPP] = estimate_settle_llama_cpp,
     [FRAMEWORK_LITGPT] = estimate_settle_torch,      [FRAMEWORK_LLMC] = estimate_settle_torch,
     [FRAMEWORK_MEGATRON] = estimate_settle_megatron, [FRAMEWORK_SGLANG] = estimate_settle_sglang,
-    [FRAMEWORK_TRTLLM] = estimate_settle_trtllm
+    [FRAMEWORK_TRTLLM] = estimate_settle_trtllm,     [FRAMEWORK_TITAN] = estimate_settle_titan
 };
 
 /* Keys and values of all texts, in f32: what is larger than files can be is not multiplied out. */
@@ -132,6 +132,10 @@ static status check_recorded_alone(const estimate_options *x) {
 
 status estimate_settle(estimate_question *e, const options *o) {
     e->o = o;
+    if (e->subject.recorded && o->estimate.trainer)
+        return status_set(STATUS_INVALID,
+                          "--trainer grpo is of a model that snug knows: a recorded step makes "
+                          "no texts; leave it out");
     if (e->subject.recorded) {
         TRY(estimate_settle_recorded(e));
     } else {

@@ -39,50 +39,68 @@ static void note_assumed(estimate_question *e) {
              batch && context ? " and " : "", context ? "--context" : "");
 }
 
+/* TRL's defaults, but for completions of short texts. */
+static torch_grpo grpo_of(const estimate_question *e, int64_t context) {
+    const estimate_options *x = &e->o->estimate;
+    int64_t half = context / 2, usual = half < 512 ? half : 512;
+    return (torch_grpo){ .asked = x->trainer == TRAINER_GRPO,
+                         .rollouts = x->rollouts,
+                         .completion = x->completion ? x->completion
+                                       : usual > 1   ? usual
+                                                     : 1,
+                         .generations = x->generations,
+                         .iterations = x->iterations,
+                         .passes = x->passes,
+                         .beta = x->beta,
+                         .share = x->engine_share };
+}
+
 void estimate_settle_torch(estimate_question *e) {
     const estimate_options *x = &e->o->estimate;
     const setup_options *run = &e->o->run;
     bool hf = x->framework == FRAMEWORK_HF;
     note_assumed(e);
+    int64_t context = run->context ? run->context : families_context(&e->config);
+    torch_grpo grpo = grpo_of(e, context);
     torch_update update = x->update == UPDATE_AUTO ? torch_usual_update(x->torch, hf)
                                                    : (torch_update)(x->update - UPDATE_FOREACH);
-    e->settings.torch =
-        (torch_settings){ .version = x->torch,
-                          .transformers = hf,
-                          .litgpt = x->framework == FRAMEWORK_LITGPT,
-                          .older = x->libraries == LIBRARIES_OLDER,
-                          .cuda = !x->device || strcmp(x->device, "cpu") != 0,
-                          .types = x->types == TORCH_TYPES_UNSAID ? TORCH_AUTOCAST : x->types,
-                          .attention = attention_of(e),
-                          .update = update,
-                          .shard = x->shard,
-                          .optimizer = run->optimizer.kind,
-                          .momentum = run->optimizer.momentum,
-                          .state_bits = x->state_bits,
-                          .batch = run->micro_batch ? run->micro_batch : run->batch,
-                          .step = estimate_step_of(run, x->gpus),
-                          .context = run->context ? run->context : families_context(&e->config),
-                          .adapter_rank = x->adapter_rank,
-                          .adapter_targets = x->adapter_targets,
-                          .adapter_dropout = x->adapter_dropout,
-                          .magnitudes = x->magnitudes,
-                          .base_bits = x->base_bits,
-                          .plain_scales = x->scales == SCALES_PLAIN,
-                          .gpus = x->gpus,
-                          .host_keeps = x->host_keeps,
-                          .workers = x->workers,
-                          .node_gpus = x->node_gpus,
-                          .tokens = x->tokens,
-                          .steps = x->steps,
-                          .share = x->share,
-                          .checkpointing = x->checkpointing,
-                          .reentrant = x->reentrant,
-                          .holds_output = x->holds_output,
-                          .keeps_gradients = x->keeps_gradients,
-                          .expandable = x->expandable,
-                          .padded = x->padded,
-                          .compiled = x->compiled,
-                          .benchmarks = x->benchmarks,
-                          .shortest = x->shortest,
-                          .fused_loss = x->loss == LOSS_FUSED };
+    e->settings.torch = (torch_settings){ .version = x->torch,
+                                          .transformers = hf,
+                                          .litgpt = x->framework == FRAMEWORK_LITGPT,
+                                          .older = x->libraries == LIBRARIES_OLDER,
+                                          .cuda = !x->device || strcmp(x->device, "cpu") != 0,
+                                          .types = x->types == TORCH_TYPES_UNSAID ? TORCH_AUTOCAST : x->types,
+                                          .attention = attention_of(e),
+                                          .update = update,
+                                          .shard = x->shard,
+                                          .optimizer = run->optimizer.kind,
+                                          .momentum = run->optimizer.momentum,
+                                          .state_bits = x->state_bits,
+                                          .batch = run->micro_batch ? run->micro_batch : run->batch,
+                                          .step = estimate_step_of(run, x->gpus),
+                                          .context = context,
+                                          .grpo = grpo,
+                                          .adapter_rank = x->adapter_rank,
+                                          .adapter_targets = x->adapter_targets,
+                                          .adapter_dropout = x->adapter_dropout,
+                                          .magnitudes = x->magnitudes,
+                                          .base_bits = x->base_bits,
+                                          .plain_scales = x->scales == SCALES_PLAIN,
+                                          .gpus = x->gpus,
+                                          .host_keeps = x->host_keeps,
+                                          .workers = x->workers,
+                                          .node_gpus = x->node_gpus,
+                                          .tokens = x->tokens,
+                                          .steps = x->steps,
+                                          .share = x->share,
+                                          .checkpointing = x->checkpointing,
+                                          .reentrant = x->reentrant,
+                                          .holds_output = x->holds_output,
+                                          .keeps_gradients = x->keeps_gradients,
+                                          .expandable = x->expandable,
+                                          .padded = x->padded || (grpo.asked && x->shortest != context),
+                                          .compiled = x->compiled,
+                                          .benchmarks = x->benchmarks,
+                                          .shortest = x->shortest,
+                                          .fused_loss = x->loss == LOSS_FUSED };
 }

@@ -17,6 +17,7 @@ static const emitter *const emitters[EMITS] = {
     [EMIT_LLAMA_CPP] = &emit_llama_cpp,
     [EMIT_SGLANG] = &emit_sglang,
     [EMIT_TRTLLM] = &emit_trtllm,
+    [EMIT_TRL] = &emit_trl,
     [EMIT_JSON] = &emit_json,
 };
 
@@ -54,6 +55,10 @@ status emit_write(emit_name n, const emit_request *q, text *out) {
         return status_set(STATUS_INVALID,
                           "--emit %s writes nothing that is kept with the host; leave --host-keeps out",
                           emitters[n]->name);
+    bool plain = n == EMIT_HF || n == EMIT_TORCH || n == EMIT_AXOLOTL;
+    if (plain && trains(q->framework) && q->settings->torch.grpo.asked)
+        return status_set(STATUS_INVALID, "--emit %s knows nothing of --trainer grpo; take --emit trl",
+                          emitters[n]->name);
     return emitters[n]->write(q, out);
 }
 
@@ -69,7 +74,8 @@ static void add_assumed(text *out, const emit_request *q) {
     if (s->expandable)
         text_add(out, "# asked with --expandable-segments: set "
                       "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n");
-    if (s->padded) text_add(out, "# asked with --padding: batches come with an attention_mask\n");
+    if (s->padded && !s->grpo.asked)
+        text_add(out, "# asked with --padding: batches come with an attention_mask\n");
     if (s->shortest)
         text_add(out, "# asked with --shortest: samples have from %lld tokens on\n", (long long)s->shortest);
 }

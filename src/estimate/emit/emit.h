@@ -35,15 +35,17 @@ typedef enum {
     EMIT_LLAMA_CPP,
     EMIT_SGLANG,
     EMIT_TRTLLM,
+    EMIT_TRL,
     EMIT_JSON,
     EMITS,
     EMIT_SLURM = EMITS /* no tool's configuration, but a script: cli/estimate/slurm.h */
 } emit_name;
 #define EMIT_NAMES                                                                                           \
-    "none, hf, torch, deepspeed, accelerate, axolotl, vllm, llama.cpp, sglang, tensorrt-llm, json"
+    "none, hf, torch, deepspeed, accelerate, axolotl, vllm, llama.cpp, sglang, tensorrt-llm, trl, "          \
+    "json"
 
 extern const emitter emit_hf, emit_torch, emit_deepspeed, emit_accelerate, emit_axolotl, emit_vllm,
-    emit_llama_cpp, emit_sglang, emit_trtllm, emit_json;
+    emit_llama_cpp, emit_sglang, emit_trtllm, emit_trl, emit_json;
 
 /* STATUS_INVALID where the tool does not go with the framework. */
 status emit_check(emit_name n, const framework *f);
@@ -61,6 +63,15 @@ void emit_llama_cpp_command(const emit_request *q, text *out);
 void emit_comment(text *out, const emit_request *q);
 /* "bf16" or "fp16": what 16 bits are on that device. */
 const char *emit_half(const emit_request *q);
+/* "torch.bfloat16" or "torch.float16", as Python has it; and the type that weights are loaded in. */
+const char *emit_torch_half(const emit_request *q);
+const char *emit_weights_type(const emit_request *q);
+/* BitsAndBytesConfig of 4 bits, and PEFT's LoraConfig, as `quantization` and `adapter`. `task`: NULL: none.
+ */
+void emit_quantization(const emit_request *q, text *out);
+void emit_adapter(const emit_request *q, const char *task, text *out);
+/* Keywords of TrainingArguments: FSDP, or DeepSpeed's file. */
+void emit_sharding(const torch_settings *s, text *out);
 /* transformers' name of the optimizer. */
 status emit_optimizer(const emit_request *q, const char **name);
 /* ["a", "b"] of "a,b", which Python and YAML read alike. */

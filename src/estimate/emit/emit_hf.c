@@ -2,7 +2,7 @@
 #include "estimate/emit/emit.h"
 #include "io/json.h"
 
-static const char *torch_half(const emit_request *q) {
+const char *emit_torch_half(const emit_request *q) {
     return q->subject->hardware->no_bf16 ? "torch.float16" : "torch.bfloat16";
 }
 
@@ -20,7 +20,7 @@ static const struct {
     [FAMILY_CONVNEXT] = { "AutoModelForImageClassification", NULL, false },
 };
 
-static void add_quantization(const emit_request *q, text *out) {
+void emit_quantization(const emit_request *q, text *out) {
     text_add(out,
              "quantization = BitsAndBytesConfig(\n"
              "    load_in_4bit=True,\n"
@@ -28,12 +28,11 @@ static void add_quantization(const emit_request *q, text *out) {
              "    bnb_4bit_use_double_quant=%s,\n"
              "    bnb_4bit_compute_dtype=%s,\n"
              ")\n\n",
-             q->settings->torch.plain_scales ? "False" : "True", torch_half(q));
+             q->settings->torch.plain_scales ? "False" : "True", emit_torch_half(q));
 }
 
-static void add_adapter(const emit_request *q, text *out) {
+void emit_adapter(const emit_request *q, const char *task, text *out) {
     const torch_settings *s = &q->settings->torch;
-    const char *task = loaders[q->subject->config->family].task;
     text_add(out, "adapter = LoraConfig(\n%s", s->magnitudes ? "    use_dora=True,\n" : "");
     text_add(out,
              "    r=%lld,\n"
@@ -49,25 +48,25 @@ static void add_adapter(const emit_request *q, text *out) {
     text_add(out, ",\n)\n\n");
 }
 
-static const char *weights_type(const emit_request *q) {
+const char *emit_weights_type(const emit_request *q) {
     const torch_settings *s = &q->settings->torch;
     bool narrow = s->adapter_rank ? s->base_bits != 32 : s->types == TORCH_HALF;
-    return narrow ? torch_half(q) : "torch.float32";
+    return narrow ? emit_torch_half(q) : "torch.float32";
 }
 
 static void add_model(const emit_request *q, text *out) {
     const torch_settings *s = &q->settings->torch;
     bool coded = s->adapter_rank && s->base_bits == 4;
     int64_t labels = q->subject->config->family == FAMILY_ENCODER ? q->subject->config->encoder.labels : 0;
-    if (coded) add_quantization(q, out);
-    if (s->adapter_rank) add_adapter(q, out);
+    if (coded) emit_quantization(q, out);
+    if (s->adapter_rank) emit_adapter(q, loaders[q->subject->config->family].task, out);
     text_add(out,
              "\ndef load_model():\n"
              "    model = %s.from_pretrained(\n"
              "        MODEL,\n"
              "        dtype=%s,\n",
              labels ? "AutoModelForTokenClassification" : loaders[q->subject->config->family].class,
-             weights_type(q));
+             emit_weights_type(q));
     if (labels) text_add(out, "        num_labels=%lld,\n", (long long)labels);
     if (loaders[q->subject->config->family].attends)
         text_add(out, "        attn_implementation=\"%s\",\n", torch_attention_word(s->attention));
@@ -77,7 +76,7 @@ static void add_model(const emit_request *q, text *out) {
 }
 
 /* FSDP has a way of its own, which is not reentrant. */
-static void add_sharding(const torch_settings *s, text *out) {
+void emit_sharding(const torch_settings *s, text *out) {
     if (s->shard == TORCH_FSDP)
         text_add(out,
                  "    fsdp=True,\n"
@@ -112,7 +111,7 @@ static void add_arguments(const emit_request *q, const char *optimizer, text *ou
                  "    gradient_checkpointing_kwargs={\"use_reentrant\": %s},\n",
                  s->reentrant ? "True" : "False");
     if (s->fused_loss) text_add(out, "    use_liger_kernel=True,\n");
-    add_sharding(s, out);
+    emit_sharding(s, out);
     text_add(out, ")\n");
 }
 

@@ -1,7 +1,22 @@
 /* The settings in snug's own words, for programs: each key is an option of estimate. */
 #include "estimate/emit/emit.h"
+#include "estimate/torch/torch_grpo.h"
 #include "estimate/torch/torch_versions.h"
 #include "io/json.h"
+
+static void put_grpo(json_writer *w, const torch_settings *s) {
+    static const char *const rollouts[] = { "generate", "vllm", "vllm-sleep", "server" };
+    const torch_grpo *g = &s->grpo;
+    json_put_string(w, "trainer", "grpo");
+    json_put_integer(w, "completion", g->completion);
+    json_put_integer(w, "generations", g->generations);
+    json_put_integer(w, "steps-per-generation", torch_grpo_passes(s));
+    json_put_integer(w, "iterations", g->iterations);
+    json_put_number(w, "beta", g->beta);
+    json_put_string(w, "rollouts", rollouts[g->rollouts]);
+    if (g->rollouts == TORCH_COLOCATES || g->rollouts == TORCH_SLEEPS)
+        json_put_number(w, "vllm-gpu-memory-utilization", g->share);
+}
 
 static void put_torch(json_writer *w, const emit_request *q) {
     static const char *const types[] = { "float32", "autocast", "half" };
@@ -34,10 +49,11 @@ static void put_torch(json_writer *w, const emit_request *q) {
     if (s->holds_output) json_put_bool(w, "keeps-output", true);
     if (s->reentrant) json_put_bool(w, "reentrant", true);
     if (s->shortest) json_put_integer(w, "shortest", s->shortest);
-    if (s->padded) json_put_bool(w, "padding", true);
+    if (s->padded && !s->grpo.asked) json_put_bool(w, "padding", true);
     if (s->expandable) json_put_bool(w, "expandable-segments", true);
     if (s->compiled) json_put_bool(w, "compile", true);
     if (s->benchmarks) json_put_bool(w, "cudnn-benchmark", true);
+    if (s->grpo.asked) put_grpo(w, s);
     if (!s->adapter_rank) return;
     json_put_integer(w, "adapter-rank", s->adapter_rank);
     if (s->adapter_targets) json_put_string(w, "adapter-targets", s->adapter_targets);

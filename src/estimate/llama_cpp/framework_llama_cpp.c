@@ -91,6 +91,7 @@ static status bytes_of(const framework_subject *q, const framework_settings *s, 
     framework_add_term(r, "weights", l->device.weights);
     framework_add_term(r, "cache", l->device.cache);
     framework_add_term(r, "compute", l->device.compute.likely);
+    r->least = l->device.weights;
     return STATUS_OK;
 }
 

@@ -81,7 +81,8 @@ static status estimate(const framework_subject *q, const framework_settings *s, 
     with.workspace = h->workspace;
     TRY(recorded_play(q->recorded, &with, &t));
     r->layers[FRAMEWORK_LIVE] = t.live;
-    for (int k = 0; k < TAPE_TERMS; k++) framework_add_term(r, tape_term_name((tape_term)k), t.by_term[k]);
+    for (int k = 0; k < TAPE_REFERENCE; k++)
+        framework_add_term(r, tape_term_name((tape_term)k), t.by_term[k]);
     r->peak_in = t.peak_in;
     r->parameters = t.parameters, r->trained = t.trained;
     if (!h->memory) r->last_layer = with.cuda ? FRAMEWORK_RESERVED : FRAMEWORK_LIVE;

@@ -84,6 +84,9 @@ static status estimate(const framework_subject *q, const framework_settings *s, 
     framework_add_term(r, "cache", cache);
     add_facts(q, &v, r);
     judge(q, &s->engine, &v, r);
+    double token = v.needed / ((double)s->engine.requests * (double)s->engine.context);
+    r->least =
+        v.weights.low + (uint64_t)(token * (double)s->engine.page); /* longer texts are cut or refused */
     r->unknown[r->unknown_count++] = is_sglang(s) ? "SGLang's memory of the host has no rule"
                                                   : "TensorRT-LLM's memory of the host has no rule";
     return STATUS_OK;

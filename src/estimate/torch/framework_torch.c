@@ -8,6 +8,7 @@
 #include "estimate/torch/torch_besides.h"
 #include "estimate/torch/torch_beyond.h"
 #include "estimate/torch/torch_check.h"
+#include "estimate/torch/torch_grpo.h"
 #include "estimate/torch/torch_host.h"
 #include "estimate/torch/torch_process.h"
 #include "estimate/torch/torch_time.h"
@@ -92,6 +93,8 @@ static status check(const framework_subject *q, const framework_settings *settin
         return status_set(STATUS_INVALID,
                           "--reentrant is a way of --gradient-checkpointing; say that as well");
     TRY(torch_check_shares(s));
+    TRY(torch_grpo_check(q->model, s,
+                         q->config->family == FAMILY_DECODER || q->config->family == FAMILY_GPT2));
     int64_t most = families_context(q->config);
     if (s->context > most && (q->config->family == FAMILY_GPT2 || q->config->family == FAMILY_ENCODER))
         return status_set(STATUS_INVALID,
@@ -181,8 +184,10 @@ static void add_facts(const char *under, framework_layer layer, const besides_fa
 /* Saving reads storages one by one, so where nothing is gathered for it, it takes nothing more. */
 static void add_besides(const torch_settings *s, const torch_result *t, framework_result *r) {
     const torch_besides *b = &t->besides;
+    const interval none = { 0, 0, 0 };
     const besides_fact facts[] = { { "evaluating_bytes", "validation, as many at once", &b->evaluating },
-                                   { "generating_bytes", "generating, texts as long", &b->generating },
+                                   { "generating_bytes", "generating, texts as long",
+                                     s->grpo.asked ? &none : &b->generating },
                                    { "loading_bytes", "loading weights", &b->loading },
                                    { "resuming_bytes", "loading a checkpoint", &b->resuming },
                                    { "misplaced_bytes", "others' copies, if misplaced", &b->misplaced },
@@ -191,6 +196,28 @@ static void add_besides(const torch_settings *s, const torch_result *t, framewor
                                : "Besides the step, live; saving takes nothing more",
               FRAMEWORK_LIVE, facts, sizeof facts / sizeof *facts, r);
     r->unknown_count = (uint32_t)torch_besides_unknown(s, r->unknown);
+}
+
+/* What a step of GRPO's does one after the other, and how many texts vLLM makes at once. */
+static void add_phases(const torch_settings *s, const torch_result *t, const vllm_result *v,
+                       framework_result *r) {
+    const interval *p = t->phases;
+    const besides_fact facts[] = {
+        { "rollouts_bytes", "texts are made", &p[TORCH_PHASE_GENERATING] },
+        { "old_bytes", "the model's chances of them", &p[TORCH_PHASE_OLD] },
+        { "reference_bytes", "the reference's", &p[TORCH_PHASE_REFERENCE] },
+        { "training_bytes", "training", &p[TORCH_PHASE_TRAINING] },
+    };
+    if (!s->grpo.asked) return;
+    add_facts("Phases of a step, live", FRAMEWORK_LIVE, facts, sizeof facts / sizeof *facts, r);
+    if (!s->grpo.awake) return;
+    framework_add_fact(r, &(framework_fact){ .key = "concurrency",
+                                             .label = "texts of --context at once",
+                                             .unit = FRAMEWORK_TIMES,
+                                             .low = v->concurrency[0],
+                                             .likely = v->concurrency[1],
+                                             .high = v->concurrency[2] });
+    r->under[r->fact_count - 1] = "In vLLM's cache";
 }
 
 /* Weights as they are loaded: with autocast those of 16 bits become f32, whatever DeepSpeed makes of them. */
@@ -230,6 +257,10 @@ static void add_time(const torch_settings *s, const hardware *h, const torch_res
     char steps[UNITS_TEXT_BYTES], shares[64];
     torch_time w;
     if (!(s->tokens > 0) && !s->steps) return;
+    if (s->grpo.asked) {
+        r->unknown[r->unknown_count++] = "hours of making texts have no rule";
+        return;
+    }
     if (s->host_keeps) {
         r->unknown[r->unknown_count++] = "hours with updates on the host have no rule";
         return;
@@ -282,29 +313,70 @@ static torch_settings settings_on(const framework_subject *q, const framework_se
     return with;
 }
 
+/* vLLM beside the trainer, as TRL starts it (_init_vllm of generation/vllm_generation.py), for texts no
+ * longer than --context. Of a device it fills its share; asleep it keeps graphs and what is not its
+ * allocator's. */
+static status set_engine(const framework_subject *q, torch_settings *s, vllm_result *v) {
+    torch_grpo *g = &s->grpo;
+    *v = (vllm_result){ 0 };
+    if (!g->asked || (g->rollouts != TORCH_COLOCATES && g->rollouts != TORCH_SLEEPS)) return STATUS_OK;
+    int64_t texts = torch_grpo_texts(s);
+    vllm_settings engine = { .utilization = g->share,
+                             .context = s->context,
+                             .gpus = 1,
+                             .block = 16,
+                             .requests = texts,
+                             .batched = 4096,
+                             .sequences = texts,
+                             .quantization = s->base_bits == 4 ? SERVED_BITSANDBYTES : SERVED_PLAIN };
+    TRY(vllm_estimate(q->model, q->config, q->hardware, &engine, v));
+    g->asleep = v->graphs.likely + v->libraries.likely;
+    g->awake = q->hardware->memory ? v->share
+                                   : g->asleep + v->weights.likely + v->activations.likely + v->cache.likely;
+    return STATUS_OK;
+}
+
+/* It does not start where not one of the longest texts has room in its cache. */
+static void judge_engine(const torch_settings *s, const vllm_result *v, framework_result *r) {
+    double one = v->needed / (double)torch_grpo_texts(s);
+    if (!s->grpo.awake || (double)v->cache.likely >= one) return;
+    if (r->fits) r->beyond = 0;
+    r->fits = r->surely = r->spares = false;
+    r->beyond += (uint64_t)one - v->cache.likely;
+}
+
 static status watch(const framework_subject *q, const framework_settings *s, tape_watcher *w) {
     torch_settings with = settings_on(q, s);
+    if (with.grpo.asked)
+        return status_set(STATUS_INVALID, "--html has no picture of GRPO's phases; leave it out");
     return torch_watch(q->model, &with, w);
 }
 
 static status estimate(const framework_subject *q, const framework_settings *s, framework_result *r) {
     torch_result t;
     *r = (framework_result){ .terms_of = FRAMEWORK_LIVE, .last_layer = FRAMEWORK_DEVICE };
+    vllm_result engine;
     torch_settings with = settings_on(q, s);
+    TRY(set_engine(q, &with, &engine));
     TRY(torch_estimate(q->model, &with, &t));
     torch_reach_beyond(q, &with, &t);
     r->layers[FRAMEWORK_LIVE] = t.live;
-    for (int k = 0; k < TAPE_TERMS; k++) framework_add_term(r, tape_term_name((tape_term)k), t.by_term[k]);
+    for (int k = 0; k < TAPE_TERMS; k++)
+        if (k < TAPE_REFERENCE || t.by_term[k])
+            framework_add_term(r, tape_term_name((tape_term)k), t.by_term[k]);
     r->peak_in = t.peak_in;
     r->parameters = t.parameters, r->trained = t.trained;
     if (!q->hardware->memory) r->last_layer = s->torch.cuda ? FRAMEWORK_RESERVED : FRAMEWORK_LIVE;
     r->beside = beside_of(q, s);
+    add_phases(&with, &t, &engine, r);
     add_besides(&with, &t, r);
     add_host(&with, &t, r);
     add_time(&with, q->hardware, &t, r);
     place(q, &t.reserved, r);
     add_unequal(q, &with, &t, r);
-    return give_back(q, &with, r);
+    TRY(give_back(q, &with, r));
+    judge_engine(&with, &engine, r);
+    return STATUS_OK;
 }
 
 /* Encoders are read with the head that they are trained with before they are given another one. */
@@ -354,6 +426,7 @@ static void describe(const framework_subject *q, const framework_settings *setti
             out,
             "experts are one tensor today, which bitsandbytes doesn't code: of them --base-bits 4 is %d\n",
             s->types == TORCH_HALF ? 16 : 32);
+    torch_grpo_describe(s, out);
     if (torch_accumulation(s) > 1)
         text_add(out, "gradients of %lld micro-batches add up before a step\n",
                  (long long)torch_accumulation(s));
@@ -400,7 +473,27 @@ static bool to_fused_update(const framework_subject *q, framework_settings *sett
 static bool to_fused_loss(const framework_subject *q, framework_settings *settings, char *out) {
     torch_settings *s = &settings->torch;
     snprintf(out, FRAMEWORK_CHANGE_BYTES, "--loss fused");
-    return q->model->vocabulary && !s->litgpt && !s->fused_loss && (s->fused_loss = true);
+    return q->model->vocabulary && !s->litgpt && !s->grpo.asked && !s->fused_loss && (s->fused_loss = true);
+}
+
+static bool to_sleep(const framework_subject *q, framework_settings *settings, char *out) {
+    torch_grpo *g = &settings->torch.grpo;
+    (void)q;
+    snprintf(out, FRAMEWORK_CHANGE_BYTES, "--rollouts vllm-sleep");
+    return g->asked && g->rollouts == TORCH_COLOCATES && (g->rollouts = TORCH_SLEEPS, true);
+}
+
+/* Whole groups of texts are made at once. */
+static bool to_fewer_texts(const framework_subject *q, framework_settings *settings, char *out) {
+    torch_settings *s = &settings->torch;
+    int64_t devices = s->gpus > 1 ? s->gpus : 1, passes = 1;
+    (void)q;
+    if (!s->grpo.asked || s->grpo.rollouts != TORCH_GENERATES) return false;
+    while (s->batch * devices * passes % s->grpo.generations) passes++;
+    if (passes >= torch_grpo_passes(s)) return false;
+    s->grpo.passes = passes;
+    snprintf(out, FRAMEWORK_CHANGE_BYTES, "--steps-per-generation %lld", (long long)passes);
+    return true;
 }
 
 /* The largest micro-batch up to `most` that a step is a whole number of. */
@@ -413,10 +506,16 @@ static int64_t even_cut(const torch_settings *s, int64_t most) {
 /* A batch norm learns from all samples of a batch at once: cut into parts it is another training. */
 static bool may_be_cut(const framework_subject *q) { return q->config->family != FAMILY_RESNET; }
 
+/* Of GRPO as many texts are made at once as before. */
+static void cut_to(torch_settings *s, int64_t batch) {
+    if (s->grpo.passes) s->grpo.passes = torch_grpo_texts(s) / batch;
+    s->batch = batch;
+}
+
 static bool to_smaller(const framework_subject *q, framework_settings *settings, char *out) {
     torch_settings *s = &settings->torch;
     if (s->batch < 2 || !may_be_cut(q)) return false;
-    s->batch = even_cut(s, (s->batch + 1) / 2);
+    cut_to(s, even_cut(s, (s->batch + 1) / 2));
     snprintf(out, FRAMEWORK_CHANGE_BYTES, "--micro-batch %lld", (long long)s->batch);
     return true;
 }
@@ -430,7 +529,7 @@ static bool to_checkpointing(const framework_subject *q, framework_settings *set
 static bool to_one(const framework_subject *q, framework_settings *settings, char *out) {
     torch_settings *s = &settings->torch;
     snprintf(out, FRAMEWORK_CHANGE_BYTES, "--micro-batch 1");
-    return s->batch > 1 && may_be_cut(q) && (s->batch = 1, true);
+    return s->batch > 1 && may_be_cut(q) && (cut_to(s, 1), true);
 }
 
 static bool to_codes(const framework_subject *q, framework_settings *settings, char *out) {
@@ -492,6 +591,14 @@ static void say_fused_loss(const framework_settings *s, char *out) {
     say(out, s, "use_liger_kernel=True", "LigerFusedLinearCrossEntropyLoss");
 }
 
+static void say_sleep(const framework_settings *s, char *out) {
+    say(out, s, "vllm_enable_sleep_mode=True", "");
+}
+
+static void say_fewer_texts(const framework_settings *s, char *out) {
+    snprintf(out, FRAMEWORK_CHANGE_BYTES, "steps_per_generation=%lld", (long long)s->torch.grpo.passes);
+}
+
 static void say_micro_batch(const framework_settings *s, char *out) {
     snprintf(out, FRAMEWORK_CHANGE_BYTES,
              s->torch.transformers ? "per_device_train_batch_size=%lld, gradient_accumulation_steps=%lld"
@@ -531,6 +638,8 @@ static const framework_change changes[] = {
     { .apply = to_flash, .own = say_flash },
     { .apply = to_fused_update, .own = say_fused_update },
     { .apply = to_fused_loss, .own = say_fused_loss },
+    { .apply = to_fewer_texts, .own = say_fewer_texts },
+    { .apply = to_sleep, .own = say_sleep },
     { .apply = to_smaller, .own = say_micro_batch, .alone = true },
     { .apply = to_checkpointing, .own = say_checkpointing },
     { .apply = to_one, .own = say_micro_batch },

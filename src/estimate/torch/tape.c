@@ -5,8 +5,8 @@
 #include "base/memory.h"
 
 const char *tape_term_name(tape_term t) {
-    static const char *const names[] = { "weights", "gradients",   "optimizer", "activations",
-                                         "logits",  "temporaries", "inputs" };
+    static const char *const names[] = { "weights",     "gradients", "optimizer", "activations", "logits",
+                                         "temporaries", "inputs",    "reference", "cache",       "engine" };
     return names[t];
 }
 
@@ -160,7 +160,7 @@ static void save(player *p, uint32_t i) {
 
 static bool permanent(const player *p, tape_value v) {
     tape_term term = tape_at(p->t, v)->term;
-    return term == TAPE_WEIGHTS || term == TAPE_INPUTS;
+    return term == TAPE_WEIGHTS || term == TAPE_INPUTS || term >= TAPE_REFERENCE;
 }
 
 /* The libraries of products take theirs with the first product of a thread, and keep it: cuBLAS, and, for one
@@ -568,6 +568,8 @@ static void play_evaluation(player *p, reading *places, reading *held) {
     take(p, 2 * p->s->workspace, TAPE_TEMPORARIES);
     if (!p->s->sending_ends) take(p, p->s->sending_bytes, TAPE_TEMPORARIES);
     take(p, p->s->gathered_bytes, TAPE_TEMPORARIES);
+    for (tape_value v = 1; p->s->within && v < p->t->items.count; v++)
+        if (trained(p, v)) p->gradient[v] = take(p, gradient_bytes(p, v), TAPE_GRADIENTS);
     play_forward(p, places, held);
 }
 

@@ -26,6 +26,9 @@ typedef enum {
     TAPE_LOGITS,      /* the same, as wide as the vocabulary, and its gradients */
     TAPE_TEMPORARIES, /* what backward and the optimizer need for a while */
     TAPE_INPUTS,
+    TAPE_REFERENCE, /* weights of a model that is not trained */
+    TAPE_CACHE,     /* keys and values of texts that are made */
+    TAPE_ENGINE,    /* what makes texts beside the trained model */
     TAPE_TERMS
 } tape_term;
 const char *tape_term_name(tape_term t);
@@ -109,6 +112,7 @@ typedef struct {
     bool accumulates;         /* gradients of earlier micro-batches exist and are added to */
     bool adds_anew;           /* the two gradients of a weight that two calls read stand beside their sum */
     bool evaluates;           /* forward without gradients, after training: nothing is kept for backward */
+    bool within;              /* ... between two micro-batches: gradients of the earlier ones are there */
     bool fills;               /* gradients become zeros before a step, and stay */
     bool clears_late;         /* gradients go when forward of the next step is done */
     uint64_t optimizer_bytes; /* state, made weight by weight in the first update */

@@ -7,6 +7,7 @@
 #include "estimate/torch/allocator.h"
 #include "estimate/torch/torch_adapters.h"
 #include "estimate/torch/torch_besides.h"
+#include "estimate/torch/torch_grpo.h"
 #include "estimate/torch/torch_state.h"
 #include "estimate/torch/torch_versions.h"
 #include "ir/op.h"
@@ -110,6 +111,7 @@ status torch_read(const graph *g, const torch_settings *s, tape *t) {
     if (in_block && r.map && r.cast) {
         note_blocks(g, in_block);
         add_sources(&r, in_block);
+        torch_grpo_beside(&r);
         result = read_nodes(&r);
     } else {
         result = status_set(STATUS_FAILED, "no memory to estimate");
@@ -278,6 +280,7 @@ static status share_out(const tape *t, const torch_settings *s, const trained *c
         if (s->litgpt) how->sending_bytes = (uint64_t)u.frozen, how->sending_ends = false;
     }
     if (s->host_keeps) leave_to_host(s, &u, how);
+    if (s->pass.whole) how->gathered_bytes = (uint64_t)(u.whole * share), how->weight_share = 0;
     return STATUS_OK;
 }
 
@@ -337,6 +340,8 @@ static bool adds_anew(const torch_settings *s) {
 static tape_settings settings_of(const torch_settings *s, const trained *c) {
     return (tape_settings){ .checkpointing = s->checkpointing,
                             .reentrant = s->checkpointing && s->reentrant,
+                            .evaluates = s->pass.asked,
+                            .within = s->pass.within,
                             .accumulates = torch_accumulation(s) > 1,
                             .adds_anew = adds_anew(s),
                             .fills = torch_fills_gradients(s),
@@ -481,7 +486,11 @@ static status play_besides(const model *m, const torch_settings *s, tape *t, con
 
 static void count_parameters(const graph *g, const torch_settings *s, const trained *c, torch_result *r) {
     for (tensor_id t = 1; t < g->tensors.count; t++)
-        if (is_weight(graph_tensor(g, t))) r->parameters += (uint64_t)shape_elements(graph_shape(g, t));
+        if (is_weight(graph_tensor(g, t))) {
+            uint64_t numbers = (uint64_t)shape_elements(graph_shape(g, t));
+            r->parameters += numbers;
+            if (numbers > r->largest) r->largest = numbers;
+        }
     r->trained = (uint64_t)c->elements;
     r->trained_bytes = (uint64_t)(c->elements * c->width), r->state = state_bytes(c);
     if (s->adapter_rank) r->parameters += r->trained;
@@ -613,10 +622,11 @@ status torch_estimate(const model *m, const torch_settings *settings, torch_resu
     *r = (torch_result){ 0 };
     TRY(graph_open(&g));
     status result = build_step(m, s, &g);
-    if (result == STATUS_OK) result = estimate_graph(m, &g, s, r);
+    if (result == STATUS_OK) result = estimate_graph(s->pass.asked ? NULL : m, &g, s, r);
     bool narrow = s->types == TORCH_HALF && !s->transformers && !s->litgpt && !with.masters;
     if (result == STATUS_OK && !s->version && !s->litgpt) result = span_versions(&g, s, r);
     if (result == STATUS_OK && narrow) result = span_widening(&g, s, r);
     graph_close(&g);
+    if (result == STATUS_OK && s->grpo.asked && !s->pass.asked) result = torch_grpo_phases(m, settings, r);
     return result;
 }

@@ -34,6 +34,33 @@ typedef enum { TORCH_ALONE, TORCH_DDP, TORCH_ZERO1, TORCH_ZERO2, TORCH_ZERO3, TO
  */
 typedef enum { TORCH_KEEPS_NONE, TORCH_KEEPS_STATE, TORCH_KEEPS_ALL } torch_host_keeps;
 
+/* Who makes the texts that GRPO learns from: transformers' generate; vLLM on the same devices, where it stays
+ * between rollouts, or sleeps; vLLM on others. */
+typedef enum { TORCH_GENERATES, TORCH_COLOCATES, TORCH_SLEEPS, TORCH_ELSEWHERE } torch_rollouts;
+
+/* TRL's GRPOTrainer (torch_grpo.h). */
+typedef struct {
+    bool asked;
+    torch_rollouts rollouts;
+    int64_t completion;     /* tokens at the end of a text that are made, and learned from */
+    int64_t generations;    /* texts of one prompt */
+    int64_t iterations;     /* passes of training over the same texts */
+    int64_t passes;         /* micro-batches whose texts are made at once; 0: those of an optimizer step */
+    double beta;            /* weight of the divergence from a reference; 0: there is none */
+    double share;           /* of the device, which vLLM fills */
+    uint64_t awake, asleep; /* bytes of vLLM's on the device; framework_torch sets them */
+} torch_grpo;
+
+/* Of a pass without gradients between training's steps; torch_grpo.c sets it. */
+typedef struct {
+    bool asked;
+    bool within;    /* between two micro-batches, whose gradients are there */
+    bool bare;      /* adapters are switched off */
+    bool whole;     /* weights that are shared out stand there whole besides */
+    bool makes;     /* texts are made: the head sees a text's last token alone, and one is drawn */
+    int64_t cached; /* tokens of each text whose keys and values lie beside the pass */
+} torch_pass;
+
 /* Of PyTorch, in the order of TORCH_VERSION_NAMES. TORCH_ANY: nobody says it; likely today's. */
 typedef enum {
     TORCH_ANY,
@@ -120,7 +147,18 @@ typedef struct {
     bool compiled, benchmarks; /* torch.compile, cudnn.benchmark: torch_beyond.h */
     int64_t shortest;          /* tokens of the shortest sample; 0: all are as long as the context */
     const model *of;           /* whose steps of other lengths are played; torch_estimate sets it */
+    torch_grpo grpo;
+    torch_pass pass;
 } torch_settings;
+
+/* What a step of GRPO's does one after the other. */
+typedef enum {
+    TORCH_PHASE_GENERATING,
+    TORCH_PHASE_OLD,       /* the model's own chances of the texts, before it learns from them */
+    TORCH_PHASE_REFERENCE, /* the reference's */
+    TORCH_PHASE_TRAINING,
+    TORCH_PHASES
+} torch_phase;
 
 /* Live bytes besides the step. What has no rule, or takes nothing more than the step leaves, is 0. */
 typedef struct {
@@ -136,8 +174,10 @@ typedef struct {
     interval live, reserved;
     uint64_t held; /* what the played allocator had at most; above torch_settings.limit: a request failed */
     uint64_t by_term[TAPE_TERMS];  /* of live.likely */
-    const char *peak_in;           /* forward, backward or update */
+    const char *peak_in;           /* forward, backward or update; of GRPO's also a phase */
+    interval phases[TORCH_PHASES]; /* of GRPO, live; 0: there is no such phase */
     uint64_t parameters, trained;  /* how many */
+    uint64_t largest;              /* numbers of the largest weight */
     uint64_t state, trained_bytes; /* bytes of the optimizer's state and of trained weights, of all devices */
     double operations, calls; /* of forward, of one micro-batch: in products of matrices; how many calls */
     double convolutions;      /* the share of operations that convolutions have */

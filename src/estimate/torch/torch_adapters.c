@@ -158,6 +158,7 @@ tape_value torch_adapted(torch_reading *r, const torch_product *p, tape_value y)
     int64_t rank = r->s->adapter_rank;
     tape_value x = p->x;
     tape_value down = torch_adapter_weight(r, rank * p->inner), up = torch_adapter_weight(r, rank * p->out);
+    if (r->s->pass.bare) return y;
     /* Those beside 4 bits leave it to autocast, without which older f32 ones could not be trained in f16. */
     bool coded = r->s->base_bits == 4, left = coded && (r->s->types == TORCH_AUTOCAST || r->s->older);
     if (left)
@@ -182,6 +183,7 @@ tape_value torch_adapted_rows(torch_reading *r, tape_value ids, tape_value y, in
         return y;
     }
     tape_value table = torch_adapter_weight(r, rank * rows), up = torch_adapter_weight(r, rank * width);
+    if (r->s->pass.bare) return y;
     tape_value h = torch_call(r, (tape_call){ .what = "embedding", .in = { table, ids }, .keeps_in = 2 },
                               rank * count, torch_adapter_width(r->s));
     tape_value added = torch_scale(r, torch_linear(r, h, up, 0, width));

@@ -27,6 +27,9 @@ static const double unequal_passes = 2.2;
 
 static uint64_t times(uint64_t bytes, double factor) { return (uint64_t)((double)bytes * factor); }
 
+/* Another model, and what makes texts for the trained one. */
+static uint64_t beside(const torch_result *r) { return r->by_term[TAPE_REFERENCE] + r->by_term[TAPE_ENGINE]; }
+
 static void lower(uint64_t *to, uint64_t bytes) {
     if (bytes < *to) *to = bytes;
 }
@@ -40,7 +43,7 @@ void torch_reach_beyond(const framework_subject *q, const torch_settings *s, tor
     if (is_codes_in_f16(q, s)) raise(&r->reserved.high, times(r->reserved.likely, codes_high));
     if (convolves && s->cuda) raise(&r->reserved.high, times(r->reserved.likely, convolutions_high));
     if (s->compiled) {
-        uint64_t stays = r->by_term[TAPE_WEIGHTS] + r->by_term[TAPE_OPTIMIZER],
+        uint64_t stays = r->by_term[TAPE_WEIGHTS] + r->by_term[TAPE_OPTIMIZER] + beside(r),
                  least = times(r->live.likely, compiled_low);
         lower(&r->live.low, least > stays ? least : stays);
         lower(&r->reserved.low, r->live.low);
@@ -55,7 +58,8 @@ void torch_reach_beyond(const framework_subject *q, const torch_settings *s, tor
 
 uint64_t torch_unequal_adds(const torch_settings *s, const torch_result *r) {
     if (!s->cuda || !s->context || s->shortest || s->expandable) return 0;
-    uint64_t stays = r->by_term[TAPE_WEIGHTS] + r->by_term[TAPE_GRADIENTS] + r->by_term[TAPE_OPTIMIZER];
+    uint64_t stays =
+        r->by_term[TAPE_WEIGHTS] + r->by_term[TAPE_GRADIENTS] + r->by_term[TAPE_OPTIMIZER] + beside(r);
     uint64_t likely = r->reserved.likely, passes = likely > stays ? likely - stays : 0;
     uint64_t most = times(likely - passes + times(passes, unequal_passes), torch_unequal_order);
     return most > r->reserved.high ? most - r->reserved.high : 0;

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "estimate/torch/torch_adapters.h"
+#include "estimate/torch/torch_grpo.h"
 #include "ir/op.h"
 #include "ops/add/add.h"
 #include "ops/add_positions/add_positions.h"
@@ -139,7 +140,7 @@ static bool is_table(const torch_reading *r, tensor_id weight) {
 static void read_matmul(torch_reading *r, const node *n) {
     tape_value x = in(r, n, MATMUL_A), w = in(r, n, MATMUL_B);
     int64_t out = shape_last(graph_shape(r->g, node_out(r->g, n, 0)));
-    if (is_logits(r, n) && r->s->fused_loss) {
+    if (is_logits(r, n) && (r->s->fused_loss || r->s->grpo.asked)) {
         set(r, n, x); /* the loss makes its own, part by part */
         return;
     }
@@ -514,7 +515,7 @@ void torch_make_masks(torch_reading *r, const node *n) {
 /* A fused loss caps what it makes. */
 static void read_softcap(torch_reading *r, const node *n) {
     tape_value x = in(r, n, 0);
-    set(r, n, r->s->fused_loss ? x : capped(r, x));
+    set(r, n, r->s->fused_loss || r->s->grpo.asked ? x : capped(r, x));
 }
 
 /* Over parts of the rows, whose logits are made and let go one after the other, with their gradients (Liger
@@ -542,6 +543,10 @@ static void read_loss(torch_reading *r, const node *n) {
         maker = graph_node(r->g, graph_tensor(r->g, node_in(r->g, maker, 0))->producer);
     int64_t vocabulary = shape_last(graph_shape(r->g, node_in(r->g, n, 0)));
     tape_value logits = in(r, n, 0);
+    if (r->s->grpo.asked) {
+        torch_grpo_loss(r, logits, in(r, maker, MATMUL_B), vocabulary);
+        return;
+    }
     if (r->s->fused_loss) {
         read_fused_loss(r, logits, in(r, maker, MATMUL_B), vocabulary);
         return;

@@ -75,6 +75,8 @@ static status estimate(const framework_subject *q, const framework_settings *s, 
     framework_add_term(r, "cache", v.cache.likely);
     add_facts(&v, &s->vllm, r);
     judge(q, &v, r);
+    /* It refuses to start where one of the longest texts has no room (_check_enough_kv_cache_memory). */
+    r->least = v.weights.low + (uint64_t)(v.needed / (double)s->vllm.requests);
     r->unknown[r->unknown_count++] = "vLLM's memory of the host has no rule";
     return STATUS_OK;
 }
