@@ -43,8 +43,6 @@ static int64_t gpus_of(const resources *asks, const launch_found *f, const recip
     return n < MOST_GPUS ? n : MOST_GPUS;
 }
 
-static bool is_server(const recipe *r) { return r->framework && strcmp(r->framework, "vllm") == 0; }
-
 static void read_inner(walk *w, shell *s, const char *all, size_t bytes, const shell_command *c) {
     if (w->depth == NESTED) {
         unseen(w->out, "scripts within scripts are read %s deep, and no further", "three");
@@ -114,7 +112,7 @@ static void keep_run(walk *w, const shell *s, const shell_command *c, const laun
     if (asked && gpus > asked) recipe_unseen(r, "it starts more processes than the job has devices");
     if (r->shard > RECIPE_DDP && gpus <= 1)
         recipe_unseen(r, "over how many devices weights are shared out is not known");
-    if (gpus > 1 && !is_server(r) && !f->launched && !r->processes)
+    if (gpus > 1 && !recipe_serves(r) && !f->launched && !r->processes)
         recipe_unseen(r, "how its processes work together is not known");
     out->runs[out->run_count++] = *r;
 }

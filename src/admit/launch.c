@@ -132,7 +132,7 @@ static void take_srun(launch_found *f, const resources *asks) {
 /* Interpreters and wrappers whose options are of no interest. */
 static bool take_wrapper(launch_found *f, const char *name) {
     static const launcher wrappers[] = {
-        { "exec,command,nohup,eval,builtin,sudo", "" },
+        { "exec,command,nohup,eval,builtin,sudo,trtllm-llmapi-launch", "" },
         { "nice,numactl,taskset,stdbuf,chrt,ionice,setsid,ddp,time",
           "localalloc,l,a,v,p,q,verbose,portability,quiet,append" },
         { "uv,poetry,pixi,pipenv,hatch,rye,conda,mamba,micromamba",

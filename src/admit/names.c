@@ -203,6 +203,16 @@ static const char *const plain[] = {
     "limit_mm_per_prompt",
     "allowed_",
     "ssl_",
+    /* SGLang, TensorRT-LLM */
+    "tokenizer_path",
+    "random_seed",
+    "schedule_",
+    "disable_radix_cache",
+    "watchdog_timeout",
+    "decode_log_interval",
+    "stream_interval",
+    "num_postprocess_workers",
+    "gpus_per_node",
     /* litgpt */
     "checkpoint_dir",
     "data",

@@ -68,8 +68,12 @@ static void add_number(recipe_options *o, const char *name, int64_t value) {
     if (value > 0) add_pair(o, name, digits);
 }
 
-static bool serves(const recipe *r) {
-    return strcmp(r->framework, "vllm") == 0 || strcmp(r->framework, "llama.cpp") == 0;
+bool recipe_serves(const recipe *r) {
+    static const char *const servers[] = { "vllm", "llama.cpp", "sglang", "tensorrt-llm" };
+    bool found = false;
+    for (size_t i = 0; r->framework && i < sizeof servers / sizeof *servers; i++)
+        found |= strcmp(r->framework, servers[i]) == 0;
+    return found;
 }
 
 /* Weights of 16 bits are half of what autocast has, and so is what follows from them. */
@@ -110,10 +114,11 @@ bool recipe_estimate(const recipe *r, int64_t gpus, recipe_reading as, recipe_op
     if (!text_reserve(&out->room, 1 << 14)) return false;
     text_add(&out->room, "%s", "");
     add_pair(out, "--framework", r->framework);
-    if (!serves(r) && strcmp(r->framework, "snug") != 0) add_training(r, gpus, as != RECIPE_LIKELY, out);
+    if (!recipe_serves(r) && strcmp(r->framework, "snug") != 0)
+        add_training(r, gpus, as != RECIPE_LIKELY, out);
     if (as == RECIPE_LEAST_OLDER && strcmp(r->framework, "hf") == 0) add_pair(out, "--libraries", "2023");
     for (uint32_t i = 0; i < r->passed_count; i++) add(out, r->passed[i]);
-    if (strcmp(r->framework, "vllm") == 0 && gpus > 1) add_number(out, "--gpus", gpus);
+    if (recipe_serves(r) && gpus > 1) add_number(out, "--gpus", gpus);
     return !out->room.failed;
 }
 

@@ -46,6 +46,9 @@ void recipe_close(recipe *r);
 /* An option as it is. */
 void recipe_pass(recipe *r, const char *name, const char *value);
 
+/* It answers requests, and learns nothing. */
+bool recipe_serves(const recipe *r);
+
 /* "true", "1", "yes", "" (a bare flag): true. */
 bool recipe_yes(const char *value);
 /* A whole number of at least 1; 0: it is none. */

@@ -215,7 +215,7 @@ static void apply_special(const reading *x, const trainer_row *o, const char *na
     case LLMC_LEVEL: r->checkpointing = strcmp(value, "2") == 0; break;
     case PRECISION: take_precision(r, value); break;
     case PLACE:
-        if (!text_begins_with(value, "cuda")) recipe_unseen(r, "%s is '%.40s'", name, value);
+        if (!text_begins_with(value, o->ours)) recipe_unseen(r, "%s is '%.40s'", name, value);
         break;
     case ADAPTER: take_adapter(r, value); break;
     case FOUR_BITS:

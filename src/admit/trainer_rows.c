@@ -118,7 +118,7 @@ static const trainer_row of_torchtune[] = {
     { "nnodes", HIDES, 0, 0, NULL },
     { "fsdp_cpu_offload", HIDES, 0, 0, NULL },
     { "tensor_parallel_dim", HIDES, 0, 0, NULL },
-    { "device", PLACE, 0, 0, NULL },
+    { "device", PLACE, 0, 0, "cuda" },
     { NULL },
 };
 
@@ -165,6 +165,58 @@ static const trainer_row of_vllm[] = {
     { NULL },
 };
 
+static const trainer_row of_sglang[] = {
+    { "model_path", MODEL, 0, 0, NULL },
+    { "model", MODEL, 0, 0, NULL },
+    { "tensor_parallel_size", COUNT, AT(processes) },
+    { "tp_size", COUNT, AT(processes) },
+    { "tp", COUNT, AT(processes) },
+    { "context_length", PASS, 0, 0, "context" },
+    { "mem_fraction_static", PASS, 0, 0, "mem-fraction-static" },
+    { "chunked_prefill_size", PASS, 0, 0, "chunked-prefill-size" },
+    { "max_running_requests", PASS, 0, 0, "max-running-requests" },
+    { "cuda_graph_max_bs", PASS, 0, 0, "cuda-graph-max-bs" },
+    { "disable_cuda_graph", PASS_YES, 0, 0, "disable-cuda-graph" },
+    { "page_size", PASS, 0, 0, "page-size" },
+    { "quantization", PASS, 0, 0, "quantization" },
+    { "kv_cache_dtype", PASS, 0, 0, "kv-cache-dtype" },
+    { "dtype", TYPE, 0, 0, NULL },
+    { "device", PLACE, 0, 0, "cuda" },
+    { "max_total_tokens", HIDES, 0, 0, NULL },
+    { "pipeline_parallel_size", HIDES, 0, 0, NULL },
+    { "pp_size", HIDES, 0, 0, NULL },
+    { "data_parallel_size", HIDES, 0, 0, NULL },
+    { "dp_size", HIDES, 0, 0, NULL },
+    { "dp", HIDES, 0, 0, NULL },
+    { "ep_size", HIDES, 0, 0, NULL },
+    { "ep", HIDES, 0, 0, NULL },
+    { "nnodes", HIDES, 0, 0, NULL },
+    { "cpu_offload_gb", HIDES, 0, 0, NULL },
+    { "load_format", HIDES, 0, 0, NULL },
+    { "json_model_override_args", HIDES, 0, 0, NULL },
+    { "config", HIDES, 0, 0, NULL },
+    { NULL },
+};
+
+/* A file of its own says what the line does not; its other engine has memory of another kind. */
+static const trainer_row of_trtllm[] = {
+    { "tp_size", COUNT, AT(processes) },
+    { "max_seq_len", PASS, 0, 0, "context" },
+    { "max_batch_size", PASS, 0, 0, "max-batch-size" },
+    { "max_num_tokens", PASS, 0, 0, "max-num-tokens" },
+    { "kv_cache_free_gpu_memory_fraction", PASS, 0, 0, "free-gpu-memory-fraction" },
+    { "free_gpu_memory_fraction", PASS, 0, 0, "free-gpu-memory-fraction" },
+    { "kv_cache_dtype", PASS, 0, 0, "kv-cache-dtype" },
+    { "backend", PLACE, 0, 0, "pytorch" },
+    { "pp_size", HIDES, 0, 0, NULL },
+    { "ep_size", HIDES, 0, 0, NULL },
+    { "cp_size", HIDES, 0, 0, NULL },
+    { "max_beam_width", HIDES, 0, 0, NULL },
+    { "extra_llm_api_options", HIDES, 0, 0, NULL },
+    { "config", HIDES, 0, 0, NULL },
+    { NULL },
+};
+
 static const trainer_row of_litgpt[] = {
     { "train.micro_batch_size", COUNT, AT(batch) },
     { "train.max_seq_length", LENGTH, 0, 0, NULL },
@@ -195,6 +247,8 @@ const trainer_row *trainer_rows(const trainer *t) {
         [NANOGPT] = of_nanogpt,
         [LLMC] = of_llmc,
         [VLLM] = of_vllm,
+        [SGLANG] = of_sglang,
+        [TRTLLM] = of_trtllm,
         [LITGPT] = of_litgpt,
         [SNUG] = of_snug,
     };
@@ -218,6 +272,9 @@ static const char *const llmc[] = { "train_gpt2cu", NULL };
 static const char *const llmc_f32[] = { "train_gpt2fp32cu", NULL };
 static const char *const vllm[] = { "vllm", NULL };
 static const char *const vllm_module[] = { "vllm.entrypoints.openai.api_server", NULL };
+static const char *const sglang[] = { "sglang", NULL };
+static const char *const sglang_module[] = { "sglang.launch_server", NULL };
+static const char *const trtllm[] = { "trtllm-serve", NULL };
 static const char *const litgpt[] = { "litgpt", NULL };
 static const char *const snug[] = { "snug", NULL };
 static const char *const nobody[] = { NULL };
@@ -304,6 +361,19 @@ static const trainer trainers[] = {
       .family = VLLM,
       .takes_words = true },
     { .names = vllm_module, .title = "vLLM", .framework = "vllm", .family = VLLM },
+    { .names = sglang, .first = "serve", .title = "SGLang", .framework = "sglang", .family = SGLANG },
+    { .names = sglang_module, .title = "SGLang", .framework = "sglang", .family = SGLANG },
+    { .names = trtllm,
+      .first = "serve",
+      .title = "TensorRT-LLM",
+      .framework = "tensorrt-llm",
+      .family = TRTLLM,
+      .takes_words = true },
+    { .names = trtllm,
+      .title = "TensorRT-LLM",
+      .framework = "tensorrt-llm",
+      .family = TRTLLM,
+      .takes_words = true },
     { .names = litgpt,
       .first = "finetune_lora",
       .title = "litgpt",

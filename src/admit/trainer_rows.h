@@ -30,7 +30,7 @@ typedef enum {
     LLMC_MODEL,
     LLMC_LEVEL,
     HIDES, /* changes bytes by no rule that is here; unless it says no */
-    PLACE, /* the device's name */
+    PLACE, /* by no rule that is here unless it begins with `ours`: a device, an engine's part */
     NEW    /* weights are made anew */
 } meaning;
 
@@ -42,7 +42,18 @@ typedef struct {
 } trainer_row;
 
 /* Whose options a program takes. */
-typedef enum { TRANSFORMERS, AXOLOTL, TORCHTUNE, NANOGPT, LLMC, VLLM, LITGPT, SNUG } trainer_family;
+typedef enum {
+    TRANSFORMERS,
+    AXOLOTL,
+    TORCHTUNE,
+    NANOGPT,
+    LLMC,
+    VLLM,
+    SGLANG,
+    TRTLLM,
+    LITGPT,
+    SNUG
+} trainer_family;
 
 struct trainer {
     const char *const *names; /* of programs: "vllm", "run_clm.py" */

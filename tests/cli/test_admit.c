@@ -285,10 +285,37 @@ static void files_are_read(void **state) {
            "gpt2 --framework pytorch --batch 48 --accumulate 40 --context 512 --dtype float32 --dropout 0");
     expect(TOP "vllm serve meta-llama/Meta-Llama-3-8B --max-model-len 8192 --gpu-memory-utilization 0.9\n",
            "job.sh", 0, "--framework vllm --context 8192 --gpu-memory-utilization 0.9");
+    expect(TOP "python -m sglang.launch_server --model-path meta-llama/Meta-Llama-3-8B --port 30000 "
+               "--context-length 8192 --mem-fraction-static 0.85\n",
+           "job.sh", 0, "--framework sglang --context 8192 --mem-fraction-static 0.85");
+    expect(TOP "srun trtllm-llmapi-launch trtllm-serve meta-llama/Meta-Llama-3-8B --backend pytorch "
+               "--max_seq_len 8192 --kv_cache_free_gpu_memory_fraction 0.8\n",
+           "job.sh", 0, "--framework tensorrt-llm --context 8192 --free-gpu-memory-fraction 0.8");
     expect(TOP "mpirun -np 1 ./train_gpt2cu -e d24 -b 16 -t 1024 -r 2\n", "job.sh", 0,
            "gpt2-medium --framework llm.c --batch 16 --context 1024 --dtype half --gradient-checkpointing");
     expect(TOP "accelerate launch --multi_gpu -m axolotl.cli.train a.yaml\n", "--script-only job.sh", 0,
            "a.yaml was not read");
+}
+
+/* A server fills what it is let to, so only what it can't start without is a reason to refuse it: weights,
+ * and vLLM's cache of one of the longest texts. */
+static void servers_are_refused_by_weights_and_the_least_cache(void **state) {
+    (void)state;
+    expect(TOP "sglang serve --model-path llama-3-70b\n", "job.sh", 3, "does not fit");
+    expect(TOP "trtllm-serve serve llama-3-70b\n", "job.sh", 3, "does not fit");
+    expect(TOP "vllm serve llama-3-70b --max-model-len 8192\n", "job.sh", 3, "does not fit");
+    expect(TOP "sglang serve --model-path llama-3-70b --pp-size 2\n", "job.sh", 0,
+           "pp_size 2 has no rule here");
+    expect(TOP "trtllm-serve llama-3-70b --backend tensorrt\n", "job.sh", 0, "backend is 'tensorrt'");
+    expect(TOP "sglang serve --model-path llama-3-8b --mem-fraction-static 0.1\n", "job.sh", 0,
+           "likely does not fit");
+    expect(TOP "vllm serve llama-3-8b --gpu-memory-utilization 0.1\n", "job.sh", 0, "likely does not fit");
+    /* 16 GiB of weights, and a quarter of a MiB for each token */
+    expect(TOP "vllm serve llama-2-7b --max-model-len 4096 --gpu-memory-utilization 0.1\n", "job.sh", 0,
+           "likely does not fit");
+    expect(TOP "vllm serve llama-2-7b --max-model-len 200000\n", "job.sh", 3, "does not fit");
+    expect(TOP "sglang serve --model-path llama-2-7b --context-length 200000\n", "job.sh", 0,
+           "likely does not fit");
 }
 
 static void json_has_it_all(void **state) {
@@ -341,6 +368,7 @@ int main(void) {
         cmocka_unit_test(sbatchs_line_counts_more),
         cmocka_unit_test(the_sites_file_names_devices),
         cmocka_unit_test(files_are_read),
+        cmocka_unit_test(servers_are_refused_by_weights_and_the_least_cache),
         cmocka_unit_test(json_has_it_all),
         cmocka_unit_test(hostile_scripts_end),
     };

@@ -105,20 +105,11 @@ static void note_failed(admission_run *run) {
     unseen(&run->unseen, sentence);
 }
 
-static const framework_term *weights_of(const framework_result *r) {
-    for (uint32_t i = 0; i < r->term_count; i++)
-        if (strcmp(r->terms[i].name, "weights") == 0) return &r->terms[i];
-    return NULL;
-}
-
-/* The least that the device must give. A server fills what it is told to, of which weights must leave some.
- */
+/* The least that the device must give: of a server weights and the least cache, since it fills what it is let
+ * to, whatever there is. */
 static uint64_t lower_end(const estimate_question *e) {
     const framework_result *r = &e->result;
-    bool serves = e->framework == &framework_vllm || e->framework == &framework_llama_cpp;
-    const framework_term *held = weights_of(r);
-    if (!serves) return r->layers[FRAMEWORK_DEVICE].low;
-    return held ? held->bytes : 0;
+    return r->least ? r->least : r->layers[FRAMEWORK_DEVICE].low;
 }
 
 static void find_change(const admission *a, estimate_question *e, admission_run *run) {
@@ -210,7 +201,7 @@ static void decide_run(admission *a, uint32_t i, admission_run *run) {
     snprintf(run->model, sizeof run->model, "%.90s", r->model);
     tame(run->model);
     unseen_all(&run->unseen, &r->unseen);
-    bool server = strcmp(r->framework, "vllm") == 0, own = strcmp(r->framework, "snug") == 0;
+    bool server = recipe_serves(r), own = strcmp(r->framework, "snug") == 0;
     if (!find_model(a, r, &named, &run->unseen)) return;
     if (!r->batch && !server && !own)
         unseen(&run->unseen, "the batch is not said, and a batch of 8 is assumed");
