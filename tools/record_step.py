@@ -7,7 +7,7 @@ import pathlib
 import sys
 
 import torch
-from torch.utils.checkpoint import checkpoint
+import torch.utils.checkpoint as checkpointing
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path += [str(ROOT / "bench" / "estimate"), str(ROOT / "recipes")]
@@ -15,6 +15,17 @@ import record as recipe  # noqa: E402
 import recorded  # noqa: E402
 
 WIDTH, WORDS = 32, 50
+saves = []  # operations whose results stay where modules are computed again
+
+
+def computed_again(module, *args):
+    def policy(ctx, op, *args, **kwargs):
+        stays = getattr(op, "overloadpacket", op).__name__ in saves
+        return checkpointing.CheckpointPolicy.MUST_SAVE if stays else checkpointing.CheckpointPolicy.PREFER_RECOMPUTE
+    more = {}
+    if saves:
+        more["context_fn"] = lambda: checkpointing.create_selective_checkpoint_contexts(policy)
+    return checkpointing.checkpoint(module, *args, use_reentrant=False, **more)
 
 
 class Block(torch.nn.Module):
@@ -37,7 +48,7 @@ class Model(torch.nn.Module):
     def forward(self, ids):
         x = self.table(ids)
         for block in self.blocks:
-            x = checkpoint(block, x, use_reentrant=False) if self.again else block(x)
+            x = computed_again(block, x) if self.again else block(x)
         return self.head(x)
 
 
@@ -51,7 +62,7 @@ class Stage(torch.nn.Module):
 
     def forward(self, x):
         for block in (self.blocks[0], self.blocks[1], self.blocks[0]):
-            x = torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False) if self.again else block(x)
+            x = computed_again(block, x) if self.again else block(x)
         return torch.relu(x)
 
 
@@ -70,7 +81,7 @@ class Nested(torch.nn.Module):
     def forward(self, ids):
         x = self.table(ids)
         for stage in self.stages:
-            x = torch.utils.checkpoint.checkpoint(stage, x, use_reentrant=False) if self.again else stage(x)
+            x = computed_again(stage, x) if self.again else stage(x)
         return self.head(x)
 
 
@@ -91,7 +102,7 @@ class Biased(torch.nn.Module):
         bias = torch.zeros(x.shape)
         bias.requires_grad = self.again
         for block in self.blocks:
-            x = torch.utils.checkpoint.checkpoint(block, x, bias, use_reentrant=False) if self.again else block(x, bias)
+            x = computed_again(block, x, bias) if self.again else block(x, bias)
         return self.head(x)
 
 
@@ -124,6 +135,12 @@ def write(model, name, autocast=None):
     for size, length, again in ((2, 64, False), (5, 64, False), (2, 48, False), (7, 96, False),
                                 (2, 64, True), (6, 80, True)):
         print(name, size, length, again, recorded.measure(Case(again, length, model), size, None))
+    products, norm = ["mm", "addmm"], ["native_layer_norm"]
+    for operations in products, ["gelu"], norm, [*products, *norm, "gelu", "add"]:
+        for size, length in ((2, 64), (6, 80)):
+            saves[:] = operations
+            print(name, size, length, operations, recorded.measure(Case(True, length, model), size, None))
+            saves.clear()
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ step with that setting runs under the profiler: peft's adapters, torch's and tor
 transformers, peft and torchao; a test's oracle only."""
 
 import argparse
+import functools
 import json
 import pathlib
 import subprocess
@@ -16,6 +17,7 @@ import traceback
 
 import torch
 import transformers
+from torch.utils.checkpoint import CheckpointPolicy, create_selective_checkpoint_contexts
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import recorded  # noqa: E402
@@ -118,7 +120,20 @@ SETTINGS = {
     "average": dict(said="--average", optimizer=Averaged),
     "LoRA, checkpointing": dict(said="--adapter-rank 8 --gradient-checkpointing", change=with_adapters(), again=True),
     "LoRA, batch of 5": dict(said="--adapter-rank 8", change=with_adapters(), size=5),
+    "checkpointing, mm stays": dict(said="--gradient-checkpointing --checkpoint-saves mm", again=("mm", "addmm")),
+    "checkpointing, attention stays": dict(said="--gradient-checkpointing --checkpoint-saves attention",
+                                           again=("_scaled_dot_product_flash_attention_for_cpu",)),
+    "checkpointing, mm and bmm stay, autocast": dict(recorded_autocast=BF16, autocast=BF16,
+                                                     said="--gradient-checkpointing --checkpoint-saves mm,bmm",
+                                                     again=("mm", "addmm", "bmm", "baddbmm")),
 }
+
+
+def saving(operations):  # a context_fn for torch.utils.checkpoint
+    def policy(ctx, op, *args, **kwargs):
+        stays = getattr(op, "overloadpacket", op).__name__ in operations
+        return CheckpointPolicy.MUST_SAVE if stays else CheckpointPolicy.PREFER_RECOMPUTE
+    return functools.partial(create_selective_checkpoint_contexts, policy)
 
 
 def measure(case, setting, size):
@@ -126,7 +141,9 @@ def measure(case, setting, size):
     dtype = setting.get("dtype", torch.float32)
     model = of_type(case.make_model, dtype).train()
     if setting.get("again"):
-        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+        operations = setting["again"]
+        more = {} if operations is True else {"context_fn": saving(operations)}
+        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False} | more)
     model = setting.get("change", lambda m: m)(model)
     optimizer = setting.get("optimizer", adamw)(model)
     batch = converted(case.make_batch(size, case.lengths[0]), dtype)

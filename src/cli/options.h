@@ -71,6 +71,8 @@ typedef struct {
     enum { SCALES_TWICE, SCALES_PLAIN } scales;
     enum { LIBRARIES_CURRENT, LIBRARIES_OLDER } libraries;
     torch_version torch;
+    const char *checkpoint_saves; /* of a recorded step; NULL: nothing */
+    int64_t loss_chunks;
     bool checkpointing, reentrant, holds_output, keeps_gradients, strict;
     bool expandable, padded, compiled, benchmarks;
     int64_t shortest; /* tokens of a sample; 0: all have the context's */
@@ -238,7 +240,7 @@ typedef struct {
     unsigned commands;
 } option;
 
-enum { OPTIONS_MOST = 236 + PASS_MAX };
+enum { OPTIONS_MOST = 238 + PASS_MAX };
 typedef struct {
     option rows[OPTIONS_MOST];
     uint32_t count;

@@ -73,11 +73,71 @@ static void modules_may_lie_within_one_another(void **state) {
     (void)state;
     assert_int_equal(recording_read(SNUG_ROOT "/tests/estimate/recorded/step_nested.json", &r), STATUS_OK);
     assert_int_equal(r.again.count, 9);
-    assert_int_equal(recorded_course_find(&r, &r.programs[0], true, &c), STATUS_OK);
+    assert_int_equal(recorded_course_find(&r, &r.programs[0], true, NULL, &c), STATUS_OK);
     assert_int_equal(c.depth, 2);
     assert_int_equal(c.blocks, 3 + 3 * 3);
     recorded_course_close(&c);
     peaks_are(&r, of_stages, sizeof of_stages / sizeof *of_stages, 128); /* a gradient of a bias */
+    recording_close(&r);
+}
+
+/* Of modules that are computed again, with results of some operations that stay. */
+typedef struct {
+    counted of;
+    const char *saves;
+} saving;
+
+static void peaks_with_saves_are(const recording *r, const saving *c, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        torch_settings s = at(c[i].of.batch, c[i].of.length);
+        s.checkpointing = true, s.checkpoint_saves = c[i].saves;
+        assert_int_equal(peak_of(r, &s), c[i].of.bytes);
+    }
+}
+
+static void results_may_stay(void **state) {
+    static const char all[] = "mm,native_layer_norm gelu, add";
+    static const saving of_each[] = {
+        { { 2, 64, true, 842172 }, "mm" },
+        { { 6, 80, true, 2112188 }, "addmm" },
+        { { 2, 64, true, 793020 }, "gelu" },
+        { { 6, 80, true, 1927868 }, "gelu" },
+        { { 2, 64, true, 696764 }, "native_layer_norm" },
+        { { 6, 80, true, 1566908 }, "native_layer_norm" },
+        { { 2, 64, true, 1024444 }, all },
+        { { 6, 80, true, 2795708 }, all },
+        { { 2, 64, true, 686396 }, "" },
+    };
+    static const saving of_stages[] = {
+        { { 2, 64, true, 1715012 }, "mm" },
+        { { 6, 80, true, 4426820 }, "mm" },
+        { { 2, 64, true, 1567556 }, "gelu" },
+        { { 6, 80, true, 3873860 }, "gelu" },
+        { { 2, 64, true, 1182532 }, "native_layer_norm" },
+        { { 6, 80, true, 2430020 }, "native_layer_norm" },
+        { { 2, 64, true, 2493252 }, all },
+        { { 6, 80, true, 7364348 }, all },
+    };
+    recording r;
+    torch_settings s = at(2, 64);
+    torch_result out;
+    (void)state;
+    open_golden(&r);
+    peaks_with_saves_are(&r, of_each, sizeof of_each / sizeof *of_each);
+    s.checkpointing = true, s.checkpoint_saves = "mm,softplus";
+    assert_int_equal(recorded_play(&r, &s, &out), STATUS_INVALID);
+    assert_non_null(
+        strstr(status_message(), "no operation 'softplus'; it has embedding, native_layer_norm, mm"));
+    recording_close(&r);
+    assert_int_equal(recording_read(SNUG_ROOT "/tests/estimate/recorded/step_nested.json", &r), STATUS_OK);
+    peaks_with_saves_are(&r, of_stages, sizeof of_stages / sizeof *of_stages);
+    recording_close(&r);
+    assert_int_equal(recording_read(SNUG_ROOT "/tests/estimate/recorded/step_plans.json", &r), STATUS_OK);
+    s.context = 48, s.checkpoint_saves = "bernoulli_";
+    assert_int_equal(recorded_play(&r, &s, &out), STATUS_INVALID);
+    assert_non_null(strstr(status_message(), "changes in place what was to be kept"));
+    s.checkpoint_saves = "empty_like";
+    assert_int_equal(recorded_play(&r, &s, &out), STATUS_INVALID);
     recording_close(&r);
 }
 
@@ -402,7 +462,7 @@ static void work_has_a_bound(void **state) {
                     .modules = { names, BLOCKS + 1, BLOCKS + 1 },
                     .classes = { classes, BLOCKS + 1, BLOCKS + 1 } };
     recording_program p = plain_program(bytes, STORAGES, 1);
-    assert_int_equal(recorded_course_find(&r, &p, true, &c), STATUS_INVALID);
+    assert_int_equal(recorded_course_find(&r, &p, true, NULL, &c), STATUS_INVALID);
     assert_non_null(strstr(status_message(), "more than a step has"));
     recorded_course_close(&c);
 }
@@ -411,6 +471,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(peaks_are_those_of_the_steps_themselves),
         cmocka_unit_test(modules_may_lie_within_one_another),
+        cmocka_unit_test(results_may_stay),
         cmocka_unit_test(code_may_do_otherwise_where_modules_are_computed_again),
         cmocka_unit_test(the_librarys_switch_may_make_another_step),
         cmocka_unit_test(without_modules_that_repeat_none_is_computed_again),

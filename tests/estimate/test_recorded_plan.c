@@ -291,6 +291,49 @@ static void the_host_keeps_no_more_than_it_may(void **state) {
     recording_close(&r);
 }
 
+/* Where calls cost what they compute, and not to be begun. */
+static const hardware computes = { .f32 = 1e10, .f16 = 1e10, .bandwidth = 1e11, .link = 1e8, .call = 1e-9 };
+
+/* With results that stay nothing is slower within any budget, and some are faster. What is changed in place
+ * does not stay. */
+static void results_stay_where_that_is_faster(void **state) {
+    recording r;
+    recorded_kinds kinds;
+    (void)state;
+    open_step(STEP("step_plans"), &r);
+    recorded_kinds_find(&r, &kinds);
+    for (int cuda = 0; cuda < 2; cuda++) {
+        recorded_plan with, without;
+        plan_request q = at(&r, 8, cuda);
+        uint32_t faster = 0, keeping = 0;
+        uint64_t seed = 17;
+        q.hardware = &computes;
+        find(&q, &with);
+        is_monotone(&with, &seed);
+        q.none_stays = true;
+        find(&q, &without);
+        for (uint32_t i = 0; i < without.count; i++) {
+            const plan_way *w = &without.ways[i];
+            assert_int_equal(w->keeping, 0);
+            assert_true(seconds_within(&with, w->bytes) <= w->seconds);
+            faster += seconds_within(&with, w->bytes) < w->seconds * 0.999;
+        }
+        for (uint32_t i = 0; i < with.count; i++)
+            for (uint32_t m = 0; m < r.modules.count; m++)
+                for (uint32_t k = 0; k < kinds.count; k++) {
+                    if (!(with.ways[i].keeps[m] & recorded_kind_bit(k + 1))) continue;
+                    keeping++;
+                    assert_int_equal(with.ways[i].action[m], PLAN_AGAIN);
+                    assert_string_not_equal(kinds.name[k], "empty_like");
+                    assert_true(kinds.name[k][strlen(kinds.name[k]) - 1] != '_');
+                }
+        assert_true(keeping > 0 && faster > 0);
+        recorded_plan_close(&with);
+        recorded_plan_close(&without);
+    }
+    recording_close(&r);
+}
+
 static void a_pinned_micro_batch_stays(void **state) {
     recording r;
     recorded_plan p;
@@ -345,7 +388,7 @@ static void without_counts_nothing_runs_again(void **state) {
 
 /* ---- ladders beside all choices ---- */
 
-enum { MODULES = 8 };
+enum { MODULES = 8, KINDS = 3 };
 
 /* A tree of modules with costs that are drawn; "0.1" is within "0". */
 typedef struct {
@@ -354,8 +397,16 @@ typedef struct {
     recording r;
     uint32_t parent[MODULES];
     plan_cost again[MODULES], away[MODULES];
+    plan_result results[MODULES * KINDS];
+    uint64_t keeps[MODULES], draws[MODULES]; /* of the plan_tree */
     plan_tree t;
 } small_tree;
+
+/* Kinds of which results may stay; of those that draw all or none do. */
+static bool may_stay(const small_tree *x, uint32_t module, uint64_t kinds) {
+    uint64_t drawn_here = x->draws[module], stays = kinds & drawn_here;
+    return !(kinds & ~x->keeps[module]) && (!stays || stays == drawn_here);
+}
 
 static void draw_tree(small_tree *x, uint64_t *seed) {
     memset(x, 0, sizeof *x);
@@ -366,13 +417,27 @@ static void draw_tree(small_tree *x, uint64_t *seed) {
             (plan_cost){ m && drawn(seed) % 4, (double)(drawn(seed) % 9), (double)(drawn(seed) % 9) };
         x->away[m] =
             (plan_cost){ m && drawn(seed) % 4, (double)(drawn(seed) % 9), (double)(drawn(seed) % 9) };
+        x->keeps[m] = drawn(seed) % 8, x->draws[m] = drawn(seed) % 8 & drawn(seed);
+        for (uint32_t k = 0; k < KINDS; k++) {
+            plan_result *r = &x->results[m * KINDS + k];
+            *r = (plan_result){ (double)(drawn(seed) % 4), (double)(1 + drawn(seed) % 4) };
+            x->again[m].seconds += r->seconds;
+        }
     }
     x->r.modules = (recording_texts){ x->of, MODULES, MODULES };
-    x->t = (plan_tree){ .recording = &x->r, .parent = x->parent, .again = x->again, .away = x->away };
+    x->t = (plan_tree){ .recording = &x->r,
+                        .parent = x->parent,
+                        .again = x->again,
+                        .away = x->away,
+                        .kinds.count = KINDS,
+                        .results = x->results,
+                        .keeps = x->keeps,
+                        .draws = x->draws };
 }
 
-/* Bytes and seconds of actions; false: one may not be, or lies in another. */
-static bool weigh(const small_tree *x, const uint8_t *action, double *bytes, double *seconds) {
+/* Bytes and seconds of actions, and of results that stay; false: one may not be, or lies in another. */
+static bool weigh(const small_tree *x, const uint8_t *action, const uint64_t *keeps, double *bytes,
+                  double *seconds) {
     *bytes = *seconds = 0;
     for (uint32_t m = 0; m < MODULES; m++) {
         if (action[m] == PLAN_KEEP) continue;
@@ -381,6 +446,13 @@ static bool weigh(const small_tree *x, const uint8_t *action, double *bytes, dou
         for (uint32_t up = m; up; up = x->parent[up])
             if (action[x->parent[up]] != PLAN_KEEP) return false;
         *bytes += c->bytes, *seconds += c->seconds;
+        if (action[m] != PLAN_AGAIN || !keeps[m]) continue;
+        if (!may_stay(x, m, keeps[m])) return false;
+        for (uint32_t k = 0; k < KINDS; k++)
+            if (keeps[m] & recorded_kind_bit(k + 1)) {
+                *bytes -= x->results[m * KINDS + k].bytes;
+                *seconds -= x->results[m * KINDS + k].seconds;
+            }
     }
     return true;
 }
@@ -396,40 +468,54 @@ static double price(const plan_ladder *l, double bytes) {
     return h->points[h->count - 1].bytes >= bytes ? h->points[h->count - 1].seconds : 1e300;
 }
 
-static void no_choice_is_below_the_ladder(const small_tree *x, const plan_ladder *l) {
+/* With each choice, results are drawn that stay. */
+static void no_choice_is_below_the_ladder(const small_tree *x, const plan_ladder *l, bool stay,
+                                          uint64_t *seed) {
     uint32_t choices = 1;
     for (int m = 0; m < MODULES; m++) choices *= 3;
     for (uint32_t c = 0; c < choices; c++) {
         uint8_t action[MODULES];
+        uint64_t keeps[MODULES];
         double bytes, seconds;
-        for (uint32_t m = 0, rest = c; m < MODULES; m++, rest /= 3) action[m] = (uint8_t)(rest % 3);
-        if (weigh(x, action, &bytes, &seconds)) assert_true(price(l, bytes) <= seconds + 1e-9);
+        for (uint32_t m = 0, rest = c; m < MODULES; m++, rest /= 3) {
+            action[m] = (uint8_t)(rest % 3);
+            do keeps[m] = stay && action[m] == PLAN_AGAIN ? drawn(seed) % (1 << KINDS) : 0;
+            while (keeps[m] && !may_stay(x, m, keeps[m]));
+        }
+        if (weigh(x, action, keeps, &bytes, &seconds)) assert_true(price(l, bytes) <= seconds + 1e-9);
     }
 }
 
 static void rungs_are_what_they_say(const small_tree *x, const plan_ladder *l) {
     for (uint32_t rung = 0; rung < plan_ladder_rungs(l); rung++) {
         uint8_t action[MODULES];
+        uint64_t keeps[MODULES];
         double bytes, seconds;
-        assert_int_equal(plan_ladder_rung(l, rung, action), STATUS_OK);
-        assert_true(weigh(x, action, &bytes, &seconds));
+        assert_int_equal(plan_ladder_rung(l, rung, action, keeps), STATUS_OK);
+        for (uint32_t m = 0; m < MODULES; m++) assert_true(action[m] == PLAN_AGAIN || !keeps[m]);
+        assert_true(weigh(x, action, keeps, &bytes, &seconds));
         const plan_point *p = &l->of[0].points[rung];
         assert_true(bytes == p->bytes && seconds == p->seconds); /* whole numbers */
     }
 }
 
 static void ladders_are_no_dearer_than_any_choice(void **state) {
-    uint64_t seed = 11;
+    uint64_t seed = 11, stayed = 0;
     (void)state;
     for (int i = 0; i < 300; i++) {
         small_tree x;
         plan_ladder l;
+        int results = i % 2 ? PLAN_MAY_RESULTS : 0;
         draw_tree(&x, &seed);
-        assert_int_equal(plan_ladder_find(&x.t, PLAN_MAY_AGAIN | PLAN_MAY_AWAY, 1e9, &l), STATUS_OK);
+        assert_int_equal(plan_ladder_find(&x.t, PLAN_MAY_AGAIN | PLAN_MAY_AWAY | results, 1e9, &l),
+                         STATUS_OK);
         rungs_are_what_they_say(&x, &l);
-        no_choice_is_below_the_ladder(&x, &l);
+        no_choice_is_below_the_ladder(&x, &l, results != 0, &seed);
+        for (uint32_t m = 0; m < MODULES; m++)
+            for (uint32_t k = 0; k < l.of[m].count; k++) stayed += l.of[m].points[k].keeps != 0;
         plan_ladder_close(&l);
     }
+    assert_true(stayed > 100);
 }
 
 /* ---- bad input ---- */
@@ -460,6 +546,7 @@ int main(void) {
         cmocka_unit_test(promises_are_kept),
         cmocka_unit_test(what_may_not_run_again_does_not),
         cmocka_unit_test(the_host_keeps_no_more_than_it_may),
+        cmocka_unit_test(results_stay_where_that_is_faster),
         cmocka_unit_test(a_pinned_micro_batch_stays),
         cmocka_unit_test(batch_norm_sees_the_whole_batch),
         cmocka_unit_test(without_counts_nothing_runs_again),

@@ -134,16 +134,35 @@ static const char *word_of(torch_types types) {
     return types == TORCH_HALF ? "half" : types == TORCH_AUTOCAST ? "autocast" : "float32";
 }
 
-static status add_modules(text *t, const planned *p, const plan_way *w, plan_action action) {
+/* Modules whose results of some operations stay in lines of their own. */
+static status add_again(text *t, const recording *r, const plan_way *w) {
+    emit_recorded_groups g;
+    uint32_t listed = 0;
+    text_add(t, "  computed again  %s", w->again ? "" : "nothing\n");
+    status result = emit_recorded_groups_find(r, w, &g);
+    for (uint32_t i = 0; result == STATUS_OK && i < g.count; i++) {
+        if (!i && w->again == w->keeping) continue;
+        if (listed++) text_add(t, "%18s", "");
+        result = emit_recorded_names(r, g.marks, (uint8_t)(i + 1), t);
+        if (i) {
+            text_add(t, ", but for ");
+            emit_recorded_kinds(r, g.kinds[i], t);
+        }
+        text_add(t, "\n");
+    }
+    emit_recorded_groups_close(&g);
+    return result;
+}
+
+static status add_away(text *t, const recording *r, const plan_way *w) {
     char bytes[UNITS_TEXT_BYTES];
-    uint32_t count = action == PLAN_AGAIN ? w->again : w->away;
-    text_add(t, action == PLAN_AGAIN ? "  computed again  " : "  with the host   ");
-    if (!count) {
+    text_add(t, "  with the host   ");
+    if (!w->away) {
         text_add(t, "nothing\n");
         return STATUS_OK;
     }
-    if (action == PLAN_AWAY) text_add(t, "%s, saved by ", units_bytes_text(w->host_bytes, bytes));
-    TRY(emit_recorded_names(&p->e->recorded, w, action, t));
+    text_add(t, "%s, saved by ", units_bytes_text(w->host_bytes, bytes));
+    TRY(emit_recorded_names(r, w->action, PLAN_AWAY, t));
     text_add(t, "\n");
     return STATUS_OK;
 }
@@ -210,8 +229,8 @@ static status say(text *t, const planned *p) {
     if (w->types != p->e->settings.torch.types)
         text_add(t, "  numbers         %s, which was allowed\n", word_of(w->types));
     text_add(t, "  samples at once %lld, %lld times a step\n", (long long)w->batch, (long long)w->accumulate);
-    TRY(add_modules(t, p, w, PLAN_AGAIN));
-    TRY(add_modules(t, p, w, PLAN_AWAY));
+    TRY(add_again(t, &p->e->recorded, w));
+    TRY(add_away(t, &p->e->recorded, w));
     text_add(t, "  it takes        %s, the most in %s", bytes_of(p, w, bytes), w->peak_in);
     if (p->plan.plain.bytes) text_add(t, "; as asked %s", bytes_of(p, &p->plan.plain, has));
     text_add(t, "\n  a step takes    %s", units_seconds_text(w->seconds, seconds));
@@ -238,6 +257,31 @@ static void put_names(json_writer *j, const planned *p, const plan_way *w, plan_
     json_end_array(j);
 }
 
+/* Of each set of operations whose results stay the modules. */
+static status put_keeping(json_writer *j, const planned *p, const plan_way *w) {
+    const recording *r = &p->e->recorded;
+    recorded_kinds known;
+    emit_recorded_groups g;
+    status result = emit_recorded_groups_find(r, w, &g);
+    recorded_kinds_find(r, &known);
+    json_begin_array(j, "keeping");
+    for (uint32_t i = 1; result == STATUS_OK && i < g.count; i++) {
+        json_begin_object(j, NULL);
+        json_begin_array(j, "operations");
+        for (uint32_t k = 0; k < known.count; k++)
+            if (g.kinds[i] & recorded_kind_bit(k + 1)) json_put_string(j, NULL, known.name[k]);
+        json_end_array(j);
+        json_begin_array(j, "modules");
+        for (uint32_t m = 0; m < r->modules.count; m++)
+            if (g.marks[m] == i + 1) json_put_string(j, NULL, r->modules.of[m]);
+        json_end_array(j);
+        json_end_object(j);
+    }
+    json_end_array(j);
+    emit_recorded_groups_close(&g);
+    return result;
+}
+
 static void put_numbers(json_writer *j, const planned *p, const plan_way *w) {
     json_put_unsigned(j, "bytes", w->bytes + p->beside);
     json_put_number(j, "step_seconds", w->seconds);
@@ -247,7 +291,7 @@ static void put_numbers(json_writer *j, const planned *p, const plan_way *w) {
     json_put_string(j, "dtype", word_of(w->types));
 }
 
-static void put_way(json_writer *j, const char *key, const planned *p, const plan_way *w) {
+static status put_way(json_writer *j, const char *key, const planned *p, const plan_way *w) {
     json_begin_object(j, key);
     put_numbers(j, p, w);
     put_interval(j, "live_bytes", &w->live);
@@ -259,10 +303,12 @@ static void put_way(json_writer *j, const char *key, const planned *p, const pla
     json_end_object(j);
     put_names(j, p, w, PLAN_AGAIN);
     put_names(j, p, w, PLAN_AWAY);
+    TRY(put_keeping(j, p, w));
     json_end_object(j);
+    return STATUS_OK;
 }
 
-static void put_json(text *t, const planned *p) {
+static status put_json(text *t, const planned *p) {
     const recorded_plan *f = &p->plan;
     json_writer j = { .out = t, .lines = true };
     json_begin_object(&j, NULL);
@@ -275,18 +321,20 @@ static void put_json(text *t, const planned *p) {
     json_put_unsigned(&j, "least_budget_bytes", f->ways[0].bytes + p->beside);
     json_put_string(&j, "budget_of", p->measure);
     json_put_string(&j, "rates", p->rates.name);
-    put_way(&j, "plan", p, p->way ? p->way : &f->ways[0]);
+    TRY(put_way(&j, "plan", p, p->way ? p->way : &f->ways[0]));
     json_begin_array(&j, "front");
     for (uint32_t i = 0; i < f->count; i++) {
         json_begin_object(&j, NULL);
         put_numbers(&j, p, &f->ways[i]);
         json_put_unsigned(&j, "again", f->ways[i].again);
         json_put_unsigned(&j, "away", f->ways[i].away);
+        json_put_unsigned(&j, "keeping", f->ways[i].keeping);
         json_end_object(&j);
     }
     json_end_array(&j);
     json_end_object(&j);
     text_add(t, "\n");
+    return STATUS_OK;
 }
 
 /* ---- the answer ---- */
@@ -325,8 +373,8 @@ static status answer(planned *p, cli_streams *streams) {
     if (result == STATUS_OK && streams->people.file) result = say(&t, p);
     output_text(&streams->people, &t);
     if (result != STATUS_OK) return result;
-    if (p->e->o->json) put_json(&t, p);
-    if (p->way && p->e->o->estimate.emit) result = emit(p, &t);
+    if (p->e->o->json) result = put_json(&t, p);
+    if (result == STATUS_OK && p->way && p->e->o->estimate.emit) result = emit(p, &t);
     output_text(&streams->result, &t);
     return result == STATUS_OK && !p->way ? refuse(p) : result;
 }

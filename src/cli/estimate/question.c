@@ -121,10 +121,12 @@ static status check_countable(estimate_question *e) {
 
 /* What has rules for recorded steps alone. */
 static status check_recorded_alone(const estimate_options *x) {
-    const char *said = x->matrices      ? "--optimizer-matrices"
-                       : x->in_backward ? "--optimizer-in-backward"
-                       : x->averages    ? "--average"
-                                        : NULL;
+    const char *said = x->matrices           ? "--optimizer-matrices"
+                       : x->in_backward      ? "--optimizer-in-backward"
+                       : x->averages         ? "--average"
+                       : x->checkpoint_saves ? "--checkpoint-saves"
+                       : x->loss_chunks      ? "--loss-chunks"
+                                             : NULL;
     if (!said) return STATUS_OK;
     return status_set(STATUS_INVALID,
                       "%s is of a recorded step; record one with the program that --recipe prints", said);

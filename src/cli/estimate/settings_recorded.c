@@ -26,6 +26,9 @@ static status check_recorded(const estimate_options *x) {
             "--base-bits %lld: a recorded step's weights are as they were recorded, or 16 bits by --dtype "
             "half, or have 4 by --base-bits 4; leave it out",
             (long long)x->base_bits);
+    if (x->checkpoint_saves && !x->checkpointing)
+        return status_set(STATUS_INVALID, "--checkpoint-saves is of modules that are computed again; say "
+                                          "--gradient-checkpointing as well");
     if (x->framework != FRAMEWORK_HF && x->framework != FRAMEWORK_PYTORCH)
         return status_set(STATUS_INVALID, "a recorded step is PyTorch's; leave --framework out");
     return STATUS_OK;
@@ -75,6 +78,8 @@ status estimate_settle_recorded(estimate_question *e) {
         .context = run->context ? run->context : e->recorded.programs[0].lengths.of[0],
         .gpus = x->gpus,
         .checkpointing = x->checkpointing,
+        .checkpoint_saves = x->checkpoint_saves,
+        .loss_chunks = x->loss_chunks,
         .expandable = x->expandable
     };
     return STATUS_OK;

@@ -100,7 +100,6 @@ static void add_for_people(text *out, const numbered *first, const numbered *las
 }
 
 static void add_for_python(text *out, const numbered *first, const numbered *last) {
-    text_add(out, "    ");
     if (first == last)
         json_add_quoted(out, first->name);
     else
@@ -109,9 +108,19 @@ static void add_for_python(text *out, const numbered *first, const numbered *las
     text_add(out, ",\n");
 }
 
-status emit_recorded_names(const recording *r, const plan_way *w, plan_action action, text *out) {
+static void add_listed(text *out, const numbered *first, const numbered *last) {
+    text_add(out, "    ");
+    add_for_python(out, first, last);
+}
+
+static void add_listed_within(text *out, const numbered *first, const numbered *last) {
+    text_add(out, "        ");
+    add_for_python(out, first, last);
+}
+
+status emit_recorded_names(const recording *r, const uint8_t *marks, uint8_t mark, text *out) {
     text all = { 0 };
-    status result = each_run(r, w->action, (uint8_t)action, add_for_people, &all);
+    status result = each_run(r, marks, mark, add_for_people, &all);
     if (result == STATUS_OK && all.length) text_add(out, "%s", all.data);
     text_close(&all);
     return result;
@@ -121,9 +130,13 @@ status emit_recorded_names(const recording *r, const plan_way *w, plan_action ac
 
 status emit_recorded_names_of(const recording *r, const emit_recorded_list *list, text *out) {
     text_add(out, "%s = [  # %s\n", list->name, list->says);
-    TRY(each_run(r, list->marks, list->mark, add_for_python, out));
+    TRY(each_run(r, list->marks, list->mark, add_listed, out));
     text_add(out, "]\n");
     return STATUS_OK;
+}
+
+status emit_recorded_modules(const recording *r, const uint8_t *marks, uint8_t mark, text *out) {
+    return each_run(r, marks, mark, add_listed_within, out);
 }
 
 static bool is_gathered(const torch_settings *s) { return torch_is_shared(s) && s->shard == TORCH_FSDP; }
@@ -173,11 +186,8 @@ static void add_prepare(const emit_recorded_of *q, text *out) {
     text_add(out, "\n\ndef prepare(model):  # once, when it is on its device, before its optimizer is made\n"
                   "    base = model\n");
     emit_recorded_before(q, out);
-    if (q->way->again)
-        text_add(out, "    for name in AGAIN:\n"
-                      "        module = base.get_submodule(name)\n"
-                      "        module.forward = functools.partial(checkpoint, module.forward, "
-                      "use_reentrant=False)\n");
+    emit_recorded_loss_prepare(q->settings, out);
+    emit_recorded_again_prepare(q->way, out);
     if (q->way->away) add_away(q->settings, out);
     emit_recorded_behind(q, out);
     text_add(out, "    return model\n");
@@ -217,17 +227,13 @@ static void add_imports(const emit_recorded_of *q, text *out) {
     if (q->way->again) text_add(out, "import functools\n\n");
     text_add(out, "import torch\n");
     emit_recorded_imports(q->settings, out);
-    if (q->way->again) text_add(out, "from torch.utils.checkpoint import checkpoint\n");
+    emit_recorded_again_imports(q->way, q->settings->loss_chunks > 0, out);
+    if (q->settings->loss_chunks) text_add(out, "from torch.utils._pytree import tree_map\n");
 }
 
 static status add_lists(const emit_recorded_of *q, text *out) {
     const plan_way *w = q->way;
-    if (w->again)
-        TRY(emit_recorded_names_of(
-            q->recording,
-            &(emit_recorded_list){ "AGAIN", "run again in backward, and keep their inputs alone", w->action,
-                                   PLAN_AGAIN },
-            out));
+    if (w->again) TRY(emit_recorded_again_lists(q, out));
     if (w->away)
         TRY(emit_recorded_names_of(q->recording,
                                    &(emit_recorded_list){ "AWAY",
@@ -241,6 +247,7 @@ status emit_recorded(const emit_recorded_of *q, text *out) {
     const plan_way *w = q->way;
     torch_settings played = recorded_prepared(q->settings);
     emit_recorded_of p = *q;
+    recorded_head head;
     p.settings = &played;
     TRY(emit_recorded_check(&played));
     text_add(out, "# snug estimate: ");
@@ -255,11 +262,14 @@ status emit_recorded(const emit_recorded_of *q, text *out) {
     text_add(out, "ACCUMULATE = %lld  # micro-batches of a step, of whose losses the mean is learned from\n",
              (long long)w->accumulate);
     TRY(add_lists(&p, out));
+    TRY(emit_recorded_loss_lists(&p, &head, out));
     if (w->away) {
         text_add(out, "LEAST = %llu  # bytes: smaller tensors stay on the device\n",
                  (unsigned long long)w->least);
         text_add(out, "%s", away_of_python);
     }
+    emit_recorded_again_functions(w, out);
+    emit_recorded_loss_functions(&p, &head, out);
     add_prepare(&p, out);
     add_step(&p, out);
     return STATUS_OK;

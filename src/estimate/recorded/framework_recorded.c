@@ -129,12 +129,32 @@ static void describe_rules(const recording *x, const torch_settings *s, text *ou
         text_add(out,
                  "one of %lld devices with --shard %s; a unit is an item of the model's lists of modules\n",
                  (long long)s->gpus, shards[s->shard]);
+    if (s->loss_chunks)
+        text_add(out,
+                 "the last product and the loss are computed in %lld pieces of rows, and each piece again in "
+                 "backward\n",
+                 (long long)s->loss_chunks);
     if (s->in_backward)
         text_add(out, "a weight is updated as soon as its gradient is there, which then goes\n");
     if (s->averages) text_add(out, "an average of weights and buffers stands beside them\n");
 }
 
-static void describe_again(const recording *x, text *out) {
+/* What stays is not drawn again, so what is drawn behind it is not what forward drew. */
+static void describe_saves(const recording *x, const torch_settings *s, text *out) {
+    recorded_kinds known;
+    uint64_t kinds;
+    recorded_kinds_find(x, &known);
+    if (recorded_kinds_read(&known, s->checkpoint_saves, &kinds) != STATUS_OK) return;
+    text_add(out, "what these operations make in them stays: %s\n", s->checkpoint_saves);
+    uint64_t draws = known.draws[s->cuda];
+    if (kinds & draws && draws & ~kinds)
+        text_add(out,
+                 "some of these may draw random numbers, and others that do are computed again: those then "
+                 "draw other numbers than in forward, so gradients are wrong; keep what all of them make, "
+                 "or of none\n");
+}
+
+static void describe_again(const recording *x, const torch_settings *s, text *out) {
     if (!recorded_computes_again(x))
         text_add(out,
                  "nothing is computed again: %s has no list of modules of one class, and its library "
@@ -145,6 +165,7 @@ static void describe_again(const recording *x, text *out) {
                  "the modules that the model's own library computes again keep their inputs and run twice\n");
     else
         text_add(out, "the items of the model's lists of modules keep their inputs and are computed again\n");
+    if (s->checkpoint_saves && recorded_computes_again(x)) describe_saves(x, s, out);
 }
 
 static void describe(const framework_subject *q, const framework_settings *settings,
@@ -165,7 +186,7 @@ static void describe(const framework_subject *q, const framework_settings *setti
         text_add(out, "the update is not the recorded one: it is played by rules for --optimizer %s\n",
                  optimizer_name(s->optimizer));
     describe_rules(x, s, out);
-    if (s->checkpointing) describe_again(x, out);
+    if (s->checkpointing) describe_again(x, s, out);
     if (s->cuda && strcmp(x->device, "cpu") == 0)
         text_add(out, "it was recorded as on a CPU, where dropout keeps more; record it with "
                       "device=\"cuda\" for a GPU\n");
@@ -185,7 +206,7 @@ static bool is_told(const framework_subject *q, const torch_settings *s) {
     recorded_course course = { 0 };
     status result = recorded_sizes_find(q->recorded, s->batch, s->context, s->checkpointing, &sizes);
     if (result == STATUS_OK && s->checkpointing)
-        result = recorded_course_find(q->recorded, sizes.program, true, &course);
+        result = recorded_course_find(q->recorded, sizes.program, true, s->checkpoint_saves, &course);
     recorded_course_close(&course);
     recorded_sizes_close(&sizes);
     return result == STATUS_OK;

@@ -67,9 +67,61 @@ static bool gather(climbing *c, uint32_t module, uint32_t *count) {
     return true;
 }
 
-static void offer(climbing *c, uint32_t *count, const plan_cost *cost, plan_action action) {
-    if (cost->may && cost->bytes > 0)
-        c->points[(*count)++] = (plan_point){ cost->bytes, cost->seconds, action, 0 };
+static void offer(climbing *c, uint32_t *count, const plan_cost *cost, plan_action action, uint64_t keeps) {
+    bool whole = action == PLAN_AGAIN && cost->bytes > c->largest;
+    if (cost->may && cost->bytes > 0 && !whole)
+        c->points[(*count)++] =
+            (plan_point){ .bytes = cost->bytes, .seconds = cost->seconds, .action = action, .keeps = keeps };
+}
+
+/* Kinds that stay or are computed again together. */
+typedef struct {
+    double bytes, seconds;
+    uint64_t kinds;
+} together;
+
+/* Seconds a byte, the most first. */
+static int by_worth(const void *a, const void *b) {
+    const together *x = a, *y = b;
+    double left = x->seconds * y->bytes, right = y->seconds * x->bytes;
+    if (left < right || left > right) return left > right ? -1 : 1;
+    return x->kinds < y->kinds ? -1 : x->kinds > y->kinds;
+}
+
+/* What draws random numbers and stays is not drawn again, and what comes behind it would be others than
+ * forward drew: so all that draws in a module stays, or nothing does. */
+static uint32_t list_kinds(const plan_tree *t, uint32_t module, together *out) {
+    uint64_t draws = t->draws[module], may = t->keeps[module];
+    uint32_t count = 0, drawing = RECORDED_MOST_KINDS;
+    if (draws & ~may) may &= ~draws;
+    for (uint32_t k = 0; k < t->kinds.count; k++) {
+        const plan_result *x = &t->results[(size_t)module * t->kinds.count + k];
+        uint64_t bit = recorded_kind_bit(k + 1);
+        if (!(may & bit) || !(x->seconds > 0 || draws & bit)) continue;
+        bool joins = draws & bit && drawing < RECORDED_MOST_KINDS;
+        together *one = &out[joins ? drawing : count];
+        if (!joins) *one = (together){ 0 };
+        one->bytes += x->bytes, one->seconds += x->seconds, one->kinds |= bit;
+        if (draws & bit && !joins) drawing = count;
+        count += !joins;
+    }
+    return count;
+}
+
+/* The module computed again, with results of more and more kinds that stay: of each byte those first that
+ * take longest to compute. */
+static void offer_again(climbing *c, uint32_t *count, uint32_t module) {
+    together kinds[RECORDED_MOST_KINDS];
+    uint64_t keeps = 0;
+    offer(c, count, &c->t->again[module], PLAN_AGAIN, 0);
+    if (!(c->may & PLAN_MAY_RESULTS) || !c->t->results || !c->t->again[module].may) return;
+    uint32_t listed = list_kinds(c->t, module, kinds);
+    if (listed) qsort(kinds, listed, sizeof *kinds, by_worth);
+    for (uint32_t i = 0; i < listed; i++) {
+        keeps |= kinds[i].kinds;
+        plan_cost cost = plan_tree_again(c->t, module, keeps);
+        offer(c, count, &cost, PLAN_AGAIN, keeps);
+    }
 }
 
 /* Is b above the line from a to c? Points of equal modules lie on it, and stay. */
@@ -95,7 +147,7 @@ static bool climb(climbing *c, uint32_t module) {
     plan_hull *h = &c->out->of[module];
     uint32_t steps, count = 0;
     if (!gather(c, module, &steps) ||
-        !grow((void **)&c->points, &c->point_room, steps + 3, sizeof *c->points))
+        !grow((void **)&c->points, &c->point_room, steps + 3 + RECORDED_MOST_KINDS, sizeof *c->points))
         return false;
     c->points[count++] = (plan_point){ 0 };
     h->order = memory_new((size_t)steps + 1, sizeof *h->order);
@@ -104,13 +156,13 @@ static bool climb(climbing *c, uint32_t module) {
     for (uint32_t i = 0; i < steps; i++) {
         const plan_point *before = &c->points[count - 1];
         h->order[i] = c->increments[i].module;
-        c->points[count] = (plan_point){ before->bytes + c->increments[i].bytes,
-                                         before->seconds + c->increments[i].seconds, PLAN_KEEP, i + 1 };
+        c->points[count] = (plan_point){ .bytes = before->bytes + c->increments[i].bytes,
+                                         .seconds = before->seconds + c->increments[i].seconds,
+                                         .steps = i + 1 };
         count++;
     }
-    const plan_cost *again = &c->t->again[module], *away = &c->t->away[module];
-    if (c->may & PLAN_MAY_AGAIN && again->bytes <= c->largest) offer(c, &count, again, PLAN_AGAIN);
-    if (c->may & PLAN_MAY_AWAY) offer(c, &count, away, PLAN_AWAY);
+    if (c->may & PLAN_MAY_AGAIN) offer_again(c, &count, module);
+    if (c->may & PLAN_MAY_AWAY) offer(c, &count, &c->t->away[module], PLAN_AWAY, 0);
     if (count > steps + 1) { /* else they are a hull */
         qsort(c->points, count, sizeof *c->points, by_bytes);
         count = keep_hull(c->points, count);
@@ -142,14 +194,14 @@ status plan_ladder_find(const plan_tree *t, int may, double largest, plan_ladder
     return made ? STATUS_OK : status_set(STATUS_FAILED, "no memory to plan");
 }
 
-status plan_ladder_rung(const plan_ladder *l, uint32_t rung, uint8_t *action) {
+status plan_ladder_rung(const plan_ladder *l, uint32_t rung, uint8_t *action, uint64_t *keeps) {
     uint32_t modules = l->t->recording->modules.count;
     uint32_t *point = memory_new((size_t)modules + 1, sizeof *point); /* by module: which of its points */
     if (!point) return status_set(STATUS_FAILED, "no memory to plan");
     point[0] = rung;
     for (uint32_t m = 0; m < modules; m++) {
         const plan_point *p = &l->of[m].points[point[m]];
-        action[m] = (uint8_t)p->action;
+        action[m] = (uint8_t)p->action, keeps[m] = p->keeps;
         for (uint32_t i = 0; i < p->steps; i++) point[l->of[m].order[i]]++;
     }
     memory_free(point);

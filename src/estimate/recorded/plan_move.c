@@ -86,6 +86,16 @@ static void keep_inputs(moving *m) {
     }
 }
 
+/* Results that a module which is computed again keeps stay with it. */
+static void keep_results(moving *m, const uint64_t *keeps) {
+    for (uint32_t call = 1; call <= m->p->call_name.count; call++) {
+        uint32_t unit = m->again[module_of(m, call)];
+        const int64_t *made = m->p->operands.of + m->operands[call] + m->p->reads.of[call - 1];
+        if (!unit || !(keeps[unit - 1] & recorded_kind_bit(m->t->kind_of[call]))) continue;
+        for (int64_t k = 0; k < m->p->makes.of[call - 1]; k++) m->released[made[k]] = 0;
+    }
+}
+
 /* Each module copies what it saves once. */
 static void count_copies(moving *m) {
     const recording_column *saved = &m->p->saved;
@@ -185,7 +195,8 @@ static void close_moving(moving *m) {
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) memory_free(all[i]);
 }
 
-status plan_move(const plan_tree *t, const uint8_t *action, recorded_course *course, plan_moved *out) {
+status plan_move(const plan_tree *t, const uint8_t *action, const uint64_t *keeps, recorded_course *course,
+                 plan_moved *out) {
     moving m = { .t = t, .p = t->program, .course = course, .out = out };
     *out = (plan_moved){ 0 };
     status result = open_moving(&m);
@@ -193,6 +204,7 @@ status plan_move(const plan_tree *t, const uint8_t *action, recorded_course *cou
         note_modules(&m, action);
         note_saved(&m);
         keep_inputs(&m);
+        keep_results(&m, keeps);
         count_copies(&m);
         list_released(&m);
         walk(&m);

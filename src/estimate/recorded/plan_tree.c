@@ -124,6 +124,15 @@ static void forbid(plan_tree *t, uint32_t module, const plan_storage *s) {
     for (uint32_t m = module; m != top; m = t->parent[m]) t->again[m].may = false;
 }
 
+/* Results that are changed in place, and those of what changes them, don't stay: PyTorch refuses to find
+ * them. */
+static void forbid_results(plan_tree *t, uint32_t call) {
+    for (uint32_t m = call ? (uint32_t)t->program->module.of[call - 1] : 0; call; m = t->parent[m]) {
+        t->keeps[m] &= ~recorded_kind_bit(t->kind_of[call]);
+        if (!m) break;
+    }
+}
+
 static void note_changes(plan_tree *t) {
     const recording_program *p = t->program;
     uint32_t at = 0;
@@ -137,6 +146,7 @@ static void note_changes(plan_tree *t) {
             bool changed = k >= reads && s->born != call,
                  running = norm && p->role.of[p->operands.of[at + k] - 1] == RECORDING_BUFFER;
             if (changed || running) forbid(t, module, s);
+            if (changed) forbid_results(t, call), forbid_results(t, s->born);
         }
         at += (uint32_t)(reads + makes);
     }
@@ -176,6 +186,78 @@ static void charge_seconds(plan_tree *t, const uint32_t *last) {
     }
 }
 
+/* ---- results that stay where a module is computed again ---- */
+
+/* Autocast's copy of a weight that was made outside is made anew where the module runs again, and PyTorch
+ * then counts more calls than there were in forward. */
+static void forbid_borrowed_copies(plan_tree *t, const torch_settings *s) {
+    const recording_program *p = t->program;
+    uint32_t at = 0;
+    bool *copy = memory_new((size_t)recording_storages(p) + 1, sizeof *copy);
+    for (uint32_t call = 1; copy && s->types == TORCH_AUTOCAST && call <= p->call_name.count; call++) {
+        const int64_t *operand = p->operands.of + at;
+        int64_t reads = p->reads.of[call - 1], makes = p->makes.of[call - 1];
+        uint32_t module = (uint32_t)p->module.of[call - 1];
+        at += (uint32_t)(reads + makes);
+        if (!is_forward(t, call)) continue;
+        bool casts = reads == 1 && makes == 1 && p->role.of[operand[0] - 1] == RECORDING_PARAMETER &&
+                     strncmp(p->strings.of[p->call_name.of[call - 1]], "_to_copy", 8) == 0;
+        if (casts) copy[operand[1]] = true;
+        for (int64_t k = 0; k < reads; k++) {
+            if (!copy[operand[k]]) continue;
+            uint32_t born = t->storages[operand[k]].born,
+                     top = common(t, module, (uint32_t)p->module.of[born - 1]);
+            for (uint32_t m = module; m != top; m = t->parent[m]) t->keeps[m] = 0;
+        }
+    }
+    if (!copy) memset(t->keeps, 0, t->recording->modules.count * sizeof *t->keeps);
+    memory_free(copy);
+}
+
+/* A result that backward finds there all the same, since others have it, takes nothing more. */
+static void charge_result(plan_tree *t, uint32_t call, uint32_t storage) {
+    const plan_storage *x = &t->storages[storage];
+    uint32_t kind = t->kind_of[call];
+    for (uint32_t m = (uint32_t)t->program->module.of[call - 1];; m = t->parent[m]) {
+        if (!x->stays || plan_tree_has(t, m, x->home))
+            t->results[(size_t)m * t->kinds.count + kind - 1].bytes += (double)t->sizes->bytes[storage];
+        if (!m) break;
+    }
+}
+
+static void note_results(plan_tree *t, const torch_settings *s, const uint32_t *last) {
+    const recording_program *p = t->program;
+    uint32_t at = 0;
+    forbid_borrowed_copies(t, s);
+    for (uint32_t call = 1; call <= p->call_name.count; call++) {
+        int64_t reads = p->reads.of[call - 1], makes = p->makes.of[call - 1];
+        uint32_t kind = t->kind_of[call];
+        bool draws = is_forward(t, call) && recorded_draws(p, call, s->cuda);
+        for (uint32_t m = (uint32_t)p->module.of[call - 1]; is_forward(t, call); m = t->parent[m]) {
+            t->draws[m] |= draws ? recorded_kind_bit(kind) : 0;
+            if (draws && !kind) t->keeps[m] = 0;
+            if (kind && call <= last[m])
+                t->results[(size_t)m * t->kinds.count + kind - 1].seconds += t->call_seconds[call];
+            if (!m) break;
+        }
+        for (int64_t k = reads; kind && k < reads + makes; k++) {
+            uint32_t made = (uint32_t)p->operands.of[at + k];
+            if (t->storages[made].born == call) charge_result(t, call, made);
+        }
+        at += (uint32_t)(reads + makes);
+    }
+}
+
+plan_cost plan_tree_again(const plan_tree *t, uint32_t module, uint64_t kinds) {
+    plan_cost cost = t->again[module];
+    for (uint32_t k = 0; kinds && k < t->kinds.count; k++) {
+        const plan_result *x = &t->results[(size_t)module * t->kinds.count + k];
+        if (kinds & recorded_kind_bit(k + 1)) cost.bytes -= x->bytes, cost.seconds -= x->seconds;
+    }
+    if (cost.seconds < 0) cost.seconds = 0; /* but for rounding it is none */
+    return cost;
+}
+
 static void add_up(plan_tree *t, uint32_t *last) {
     for (uint32_t m = t->recording->modules.count - 1; m > 0; m--) {
         uint32_t up = t->parent[m];
@@ -207,8 +289,11 @@ static void note_costs(plan_tree *t, const torch_settings *settings, const plan_
                        uint32_t *stamp) {
     const recording_program *p = t->program;
     for (uint32_t m = 0; m < t->recording->modules.count; m++)
-        t->again[m].may = runs_once(t, m), t->away[m].may = t->again[m].may && rates->link > 0;
+        t->again[m].may = runs_once(t, m), t->away[m].may = t->again[m].may && rates->link > 0,
+        t->keeps[m] = UINT64_MAX;
     forbid_around_units(t, settings, stamp);
+    for (uint32_t m = t->sizes->head; m; m = t->parent[m]) /* its forward is the loss's */
+        t->again[m].may = t->away[m].may = false;
     note_changes(t);
     for (uint32_t s = 1; s <= recording_storages(p); s++) {
         const plan_storage *x = &t->storages[s];
@@ -224,6 +309,7 @@ static void note_costs(plan_tree *t, const torch_settings *settings, const plan_
     add_up(t, last);
     charge_inputs(t, stamp);
     charge_seconds(t, last);
+    note_results(t, settings, last);
 }
 
 /* Copies that autocast makes of weights stay until forward is over. The policy tells them by their size
@@ -262,11 +348,18 @@ static uint64_t least_of(const plan_tree *t) {
     return least;
 }
 
+static const size_t most_results = 4 << 20;
+
 status plan_tree_find(const recording *r, const recorded_sizes *sizes, const torch_settings *s,
                       const plan_rates *rates, plan_tree *t) {
     const recording_program *p = sizes->program;
     size_t modules = (size_t)r->modules.count + 1, storages = (size_t)recording_storages(p) + 1;
     *t = (plan_tree){ .recording = r, .program = p, .sizes = sizes };
+    recorded_kinds_find(r, &t->kinds);
+    if (modules * t->kinds.count > most_results) t->kinds.count = 0; /* no model has so many modules */
+    t->kind_of = recorded_kinds_of(&t->kinds, p);
+    t->results = memory_new(modules * (t->kinds.count + 1), sizeof *t->results);
+    t->keeps = memory_new(modules, sizeof *t->keeps), t->draws = memory_new(modules, sizeof *t->draws);
     t->parent = memory_new(modules, sizeof *t->parent), t->depth = memory_new(modules, sizeof *t->depth);
     t->last_call = memory_new(modules, sizeof *t->last_call);
     t->again = memory_new(modules, sizeof *t->again), t->away = memory_new(modules, sizeof *t->away);
@@ -275,7 +368,8 @@ status plan_tree_find(const recording *r, const recorded_sizes *sizes, const tor
     t->copies = memory_new(storages, sizeof *t->copies);
     uint32_t *last = memory_new(modules, sizeof *last), *stamp = memory_new(modules, sizeof *stamp);
     bool made = t->parent && t->depth && t->last_call && t->again && t->away && t->storages &&
-                t->call_seconds && t->copies && last && stamp;
+                t->call_seconds && t->copies && t->kind_of && t->results && t->keeps && t->draws && last &&
+                stamp;
     if (made) {
         find_parents(t);
         note_births(t);
@@ -291,8 +385,8 @@ status plan_tree_find(const recording *r, const recorded_sizes *sizes, const tor
 }
 
 void plan_tree_close(plan_tree *t) {
-    void *const all[] = { t->parent, t->depth,    t->last_call,    t->again,
-                          t->away,   t->storages, t->call_seconds, t->copies };
+    void *const all[] = { t->parent,       t->depth,  t->last_call, t->again,   t->away,  t->storages,
+                          t->call_seconds, t->copies, t->kind_of,   t->results, t->keeps, t->draws };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) memory_free(all[i]);
     *t = (plan_tree){ 0 };
 }

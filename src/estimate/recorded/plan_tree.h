@@ -18,6 +18,12 @@ typedef struct {
     double seconds; /* that it takes more */
 } plan_cost;
 
+/* Of a module that is computed again and a kind of its operations: what their results take where they stay,
+ * and what it then takes less. */
+typedef struct {
+    double bytes, seconds;
+} plan_result;
+
 /* Of a storage: 0 where there is no such call, module or storage. */
 typedef struct {
     uint32_t born;  /* the call of forward that makes it */
@@ -34,12 +40,16 @@ typedef struct {
     uint32_t *parent, *depth; /* by module; the model is 0 and its own parent */
     uint32_t *last_call;      /* by module: the last call of forward in it */
     plan_cost *again, *away;  /* by module, with all that is in it */
-    plan_storage *storages;   /* from 1 */
-    double *call_seconds;     /* from 1 */
-    double once, update;      /* seconds: forward and backward of a micro-batch; the update */
-    double kept;              /* bytes that backward finds, made in forward */
-    uint64_t least;           /* bytes: smaller storages stay where they are */
-    uint64_t *copies;         /* sizes of autocast's copies of weights, in order */
+    recorded_kinds kinds;
+    uint8_t *kind_of;        /* by call, from 1 (recorded_kinds_of) */
+    plan_result *results;    /* by module, of each kind; NULL: none stay */
+    uint64_t *keeps, *draws; /* by module, sets of kinds: whose results may stay, and which draw in it */
+    plan_storage *storages;  /* from 1 */
+    double *call_seconds;    /* from 1 */
+    double once, update;     /* seconds: forward and backward of a micro-batch; the update */
+    double kept;             /* bytes that backward finds, made in forward */
+    uint64_t least;          /* bytes: smaller storages stay where they are */
+    uint64_t *copies;        /* sizes of autocast's copies of weights, in order */
     uint32_t copy_count;
     bool mixes_samples; /* batch norm: other micro-batches train something else */
 } plan_tree;
@@ -49,6 +59,9 @@ status plan_tree_find(const recording *r, const recorded_sizes *sizes, const tor
                       const plan_rates *rates, plan_tree *t);
 void plan_tree_close(plan_tree *t);
 
+/* What it saves, and takes, to compute a module again and keep results of these kinds. */
+plan_cost plan_tree_again(const plan_tree *t, uint32_t module, uint64_t kinds);
+
 /* Is `module` the same as `outer` or within it? */
 bool plan_tree_has(const plan_tree *t, uint32_t outer, uint32_t module);
 
@@ -57,10 +70,12 @@ bool plan_tree_has(const plan_tree *t, uint32_t outer, uint32_t module);
 bool plan_tree_moves(const plan_tree *t, uint32_t storage);
 
 /* In `course`, what modules with PLAN_AWAY save goes to the host: it dies when the module has returned and
- * nobody reads it any more, and each node of backward that reads it has a copy of its own. */
+ * nobody reads it any more, and each node of backward that reads it has a copy of its own. `keeps`: by module
+ * with PLAN_AGAIN, kinds of results that stay. */
 typedef struct {
     uint64_t host;        /* bytes that the host has at most */
     double there, back;   /* bytes over the link */
     uint32_t transferred; /* how many times something is copied */
 } plan_moved;
-status plan_move(const plan_tree *t, const uint8_t *action, recorded_course *course, plan_moved *out);
+status plan_move(const plan_tree *t, const uint8_t *action, const uint64_t *keeps, recorded_course *course,
+                 plan_moved *out);

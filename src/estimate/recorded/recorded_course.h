@@ -3,6 +3,7 @@
  * kept a third time. */
 #pragma once
 
+#include "estimate/recorded/recorded_kinds.h"
 #include "estimate/recorded/recording.h"
 
 typedef struct {
@@ -18,12 +19,22 @@ typedef struct {
 } recorded_course;
 
 /* `again`: the blocks are computed again: those that the recording names, or the items of the model's
- * outermost lists of modules of one class; where it has none, nothing. Close it in any case. */
-status recorded_course_find(const recording *r, const recording_program *p, bool again, recorded_course *c);
-/* The same with blocks that somebody else chose: `block_of` has the innermost block of each module, from 1;
- * 0: it is in none. Without blocks it is as recorded. */
-status recorded_course_weave(const recording *r, const recording_program *p, const uint32_t *block_of,
-                             uint32_t blocks, recorded_course *c);
+ * outermost lists of modules of one class; where it has none, nothing. `saves`: but results of operations of
+ * these kinds stay (recorded_kinds.h); NULL: all is computed again. STATUS_INVALID where there is no such
+ * kind or PyTorch refuses to keep it. Close it in any case. */
+status recorded_course_find(const recording *r, const recording_program *p, bool again, const char *saves,
+                            recorded_course *c);
+
+/* Blocks that somebody else chose. What a call makes whose kind its block saves stays from forward on, and
+ * where the block is run again it is found there. */
+typedef struct {
+    const uint32_t *block_of; /* by module: the innermost block, from 1; 0: it is in none */
+    uint32_t blocks;          /* 0: as recorded */
+    const uint8_t *kind_of;   /* recorded_kinds_of the program */
+    const uint64_t *saves;    /* by block, from 1: kinds, as a set; NULL: none */
+} recorded_again;
+status recorded_course_weave(const recording *r, const recording_program *p, const recorded_again *again,
+                             recorded_course *c);
 void recorded_course_close(recorded_course *c);
 
 /* Is it a state of random numbers? It is with the host, where there is a GPU. */

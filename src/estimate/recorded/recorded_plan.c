@@ -11,7 +11,7 @@
 enum { MOST_MICRO = 8, MOST_RUNGS = 48, LEAST_RUNGS = 4 };
 
 /* The work of all ways together, and of one, in parts of two nanoseconds. */
-static const double most_work = 0.45e9, most_work_of_one = 2e8;
+static const double most_work = 0.68e9, most_work_of_one = 2e8;
 
 /* A promise is by this part above what is played, for small tensors that no call shows: numbers that Python
  * makes, what autograd has of its own. */
@@ -28,6 +28,7 @@ typedef struct {
     plan_tree tree;
     recorded_sizes sizes;
     uint8_t *action;
+    uint64_t *keeps, *saves; /* by module, and by block */
     uint32_t *block_of;
     uint32_t room;
 } planning;
@@ -45,28 +46,31 @@ static plan_rates rates_of(const plan_request *q, torch_types types) {
 
 /* ---- one way ---- */
 
-/* Modules of `action`, each with all in it, as blocks. */
-static uint32_t number_blocks(planning *n, const uint8_t *action) {
+/* Modules that are computed again, each with all in it, as blocks. */
+static recorded_again blocks_of(planning *n, const plan_way *w) {
     uint32_t blocks = 0;
-    for (uint32_t m = 0; m < n->q->recording->modules.count; m++)
-        n->block_of[m] = action[m] == PLAN_AGAIN ? ++blocks : m ? n->block_of[n->tree.parent[m]] : 0;
-    return blocks;
+    for (uint32_t m = 0; m < n->q->recording->modules.count; m++) {
+        n->block_of[m] = w->action[m] == PLAN_AGAIN ? ++blocks : m ? n->block_of[n->tree.parent[m]] : 0;
+        if (w->action[m] == PLAN_AGAIN) n->saves[blocks] = w->keeps[m];
+    }
+    return (recorded_again){ n->block_of, blocks, n->tree.kind_of, w->keeping ? n->saves : NULL };
 }
 
 static void count_actions(const planning *n, plan_way *w, double *again) {
     for (uint32_t m = 0; m < n->q->recording->modules.count; m++) {
         w->again += w->action[m] == PLAN_AGAIN;
         w->away += w->action[m] == PLAN_AWAY;
-        if (w->action[m] == PLAN_AGAIN) *again += n->tree.again[m].seconds;
+        w->keeping += w->keeps[m] != 0;
+        if (w->action[m] == PLAN_AGAIN) *again += plan_tree_again(&n->tree, m, w->keeps[m]).seconds;
     }
 }
 
 static status play(planning *n, plan_way *w, plan_moved *moved, torch_result *t) {
     recorded_course course;
     *moved = (plan_moved){ 0 };
-    uint32_t blocks = number_blocks(n, w->action);
-    status result = recorded_course_weave(n->q->recording, n->sizes.program, n->block_of, blocks, &course);
-    if (result == STATUS_OK && w->away) result = plan_move(&n->tree, w->action, &course, moved);
+    recorded_again again = blocks_of(n, w);
+    status result = recorded_course_weave(n->q->recording, n->sizes.program, &again, &course);
+    if (result == STATUS_OK && w->away) result = plan_move(&n->tree, w->action, w->keeps, &course, moved);
     if (result == STATUS_OK)
         result = recorded_play_course(n->q->recording, &n->settings, &n->sizes, &course, t);
     recorded_course_close(&course);
@@ -103,7 +107,8 @@ static status fill(planning *n, plan_way *w) {
     return STATUS_OK;
 }
 
-static status add_way(planning *n, const uint8_t *action) {
+/* With the actions and the results that stay of `n`. */
+static status add_way(planning *n) {
     recorded_plan *p = n->out;
     if (p->count == n->room) {
         uint32_t more = n->room ? 2 * n->room : 64;
@@ -113,10 +118,12 @@ static status add_way(planning *n, const uint8_t *action) {
     }
     uint32_t modules = n->q->recording->modules.count;
     plan_way *w = &p->ways[p->count];
-    *w = (plan_way){ .action = memory_new((size_t)modules + 1, sizeof *w->action) };
-    if (!w->action) return status_set(STATUS_FAILED, "no memory to plan");
+    *w = (plan_way){ .action = memory_new((size_t)modules + 1, sizeof *w->action),
+                     .keeps = memory_new((size_t)modules + 1, sizeof *w->keeps) };
     p->count++;
-    memcpy(w->action, action, modules * sizeof *action);
+    if (!w->action || !w->keeps) return status_set(STATUS_FAILED, "no memory to plan");
+    memcpy(w->action, n->action, modules * sizeof *n->action);
+    memcpy(w->keeps, n->keeps, modules * sizeof *n->keeps);
     return fill(n, w);
 }
 
@@ -132,7 +139,7 @@ static double work_of(const planning *n, uint32_t blocks) {
  * else as many as the work allows; as many corners come beside them. */
 static status count_rungs(planning *n, const plan_ladder *l, uint32_t ladders, uint32_t *played) {
     uint32_t last = plan_ladder_rungs(l) - 1, blocks = 0;
-    TRY(plan_ladder_rung(l, last, n->action));
+    TRY(plan_ladder_rung(l, last, n->action, n->keeps));
     for (uint32_t m = 0; m < n->q->recording->modules.count; m++) blocks += n->action[m] == PLAN_AGAIN;
     double each = work_of(n, blocks), most = most_work / each / ladders / 2;
     *played = most > MOST_RUNGS ? MOST_RUNGS : most < LEAST_RUNGS ? LEAST_RUNGS : (uint32_t)most;
@@ -174,8 +181,8 @@ static status add_ladder(planning *n, int may, double largest, uint32_t ladders)
     if (result == STATUS_OK) pick_rungs(&l, played, picked);
     for (uint32_t i = 1; result == STATUS_OK && i < rungs; i++) {
         if (!picked[i]) continue;
-        result = plan_ladder_rung(&l, i, n->action);
-        if (result == STATUS_OK) result = add_way(n, n->action);
+        result = plan_ladder_rung(&l, i, n->action, n->keeps);
+        if (result == STATUS_OK) result = add_way(n);
     }
     memory_free(picked);
     plan_ladder_close(&l);
@@ -190,7 +197,9 @@ static const struct {
 } ladders[] = { { PLAN_MAY_AGAIN | PLAN_MAY_AWAY, 0.5 },
                 { PLAN_MAY_AGAIN, 0.5 },
                 { PLAN_MAY_AGAIN, 0.06 },
-                { PLAN_MAY_AWAY, 0 } };
+                { PLAN_MAY_AWAY, 0 },
+                { PLAN_MAY_AGAIN | PLAN_MAY_AWAY | PLAN_MAY_RESULTS, 0.5 },
+                { PLAN_MAY_AGAIN | PLAN_MAY_RESULTS, 0.5 } };
 enum { LADDERS = sizeof ladders / sizeof *ladders };
 
 static status plan_micro(planning *n) {
@@ -198,13 +207,15 @@ static status plan_micro(planning *n) {
     TRY(plan_tree_find(n->q->recording, &n->sizes, &n->settings, &n->rates, &n->tree));
     n->out->keeps_batch |= n->tree.mixes_samples;
     memset(n->action, 0, n->q->recording->modules.count * sizeof *n->action);
-    TRY(add_way(n, n->action));
+    memset(n->keeps, 0, n->q->recording->modules.count * sizeof *n->keeps);
+    TRY(add_way(n));
     if (n->settings.batch == n->q->settings.batch && n->types == n->q->settings.types)
         n->out->plain = n->out->ways[n->out->count - 1];
-    n->out->plain.action = NULL;
+    n->out->plain.action = NULL, n->out->plain.keeps = NULL;
     for (int i = 0; i < LADDERS; i++) {
         bool link = n->rates.link > 0;
         if (!link && ladders[i].may & PLAN_MAY_AWAY) continue;
+        if (n->q->none_stays && ladders[i].may & PLAN_MAY_RESULTS) continue;
         TRY(add_ladder(n, ladders[i].may, ladders[i].share * n->tree.kept, LADDERS * n->micros));
     }
     return STATUS_OK;
@@ -254,7 +265,7 @@ static void keep_front(recorded_plan *p, uint64_t most_away) {
         bool worse = kept && w.seconds >= p->ways[kept - 1].seconds,
              beyond = most_away && w.host_bytes > most_away;
         if (worse || beyond)
-            memory_free(w.action);
+            memory_free(w.action), memory_free(w.keeps);
         else
             p->ways[kept++] = w;
     }
@@ -296,18 +307,23 @@ status recorded_plan_find(const plan_request *q, recorded_plan *out) {
     planning n = { .q = q, .out = out };
     n.action = memory_new((size_t)modules + 1, sizeof *n.action);
     n.block_of = memory_new((size_t)modules + 1, sizeof *n.block_of);
-    status result = n.action && n.block_of ? STATUS_OK : status_set(STATUS_FAILED, "no memory to plan");
+    n.keeps = memory_new((size_t)modules + 1, sizeof *n.keeps);
+    n.saves = memory_new((size_t)modules + 2, sizeof *n.saves);
+    bool made = n.action && n.block_of && n.keeps && n.saves;
+    status result = made ? STATUS_OK : status_set(STATUS_FAILED, "no memory to plan");
     for (torch_types t = TORCH_F32; t <= TORCH_HALF; t++) n.micros += may_have(q, t) ? count : 0;
     for (torch_types t = TORCH_F32; result == STATUS_OK && t <= TORCH_HALF; t++)
         if (may_have(q, t)) result = try_types(&n, t, micro, count);
     if (result == STATUS_OK) keep_front(out, q->most_away);
     memory_free(n.action);
     memory_free(n.block_of);
+    memory_free(n.keeps);
+    memory_free(n.saves);
     return result;
 }
 
 void recorded_plan_close(recorded_plan *p) {
-    for (uint32_t i = 0; i < p->count; i++) memory_free(p->ways[i].action);
+    for (uint32_t i = 0; i < p->count; i++) memory_free(p->ways[i].action), memory_free(p->ways[i].keeps);
     memory_free(p->ways);
     *p = (recorded_plan){ 0 };
 }

@@ -18,6 +18,7 @@ typedef struct {
     torch_settings settings;      /* batch: the micro-batch where it is pinned, else the step's */
     bool micro_is_pinned, surely; /* surely: bytes are the upper end of the interval */
     bool none_away;               /* nothing is kept with the host */
+    bool none_stays;              /* no results of modules that are computed again */
     unsigned types;               /* that the plan may have beside the settings': bits of 1 << torch_types */
     uint64_t most_away;           /* bytes that the host may keep; 0: any number */
     const hardware *hardware;     /* for its rates */
@@ -27,13 +28,15 @@ typedef struct {
     int64_t batch, accumulate; /* samples at once, and how many times */
     torch_types types;         /* of numbers: as asked, or as allowed */
     uint8_t *action;           /* plan_action, by module */
-    uint32_t again, away;      /* how many modules */
-    interval live, reserved;   /* bytes */
-    uint64_t bytes;            /* what is promised, and compared with a budget: live on a CPU, else reserved;
-                                * a little above the likely value, or the upper end */
-    uint64_t host_bytes;       /* that the host keeps, at most */
-    uint64_t least;            /* bytes of storages that go to the host, at least */
-    double seconds;            /* of a step, at the device's rates */
+    uint64_t *keeps; /* by module that is computed again: kinds whose results stay, of recorded_kinds_find */
+    uint32_t again, away;    /* how many modules */
+    uint32_t keeping;        /* of those that are computed again how many keep results */
+    interval live, reserved; /* bytes */
+    uint64_t bytes;          /* what is promised, and compared with a budget: live on a CPU, else reserved;
+                              * a little above the likely value, or the upper end */
+    uint64_t host_bytes;     /* that the host keeps, at most */
+    uint64_t least;          /* bytes of storages that go to the host, at least */
+    double seconds;          /* of a step, at the device's rates */
     uint64_t by_term[TAPE_TERMS];
     const char *peak_in;
 } plan_way;

@@ -329,7 +329,8 @@ static status play_once(const recording *r, const torch_settings *s, torch_resul
     *out = (torch_result){ 0 };
     status result = recorded_sizes_find(r, s->batch, s->context, s->checkpointing, &sizes);
     if (result == STATUS_OK) result = recorded_rewrite(r, s, &sizes, &rewritten);
-    if (result == STATUS_OK) result = recorded_course_find(r, sizes.program, s->checkpointing, &course);
+    if (result == STATUS_OK)
+        result = recorded_course_find(r, sizes.program, s->checkpointing, s->checkpoint_saves, &course);
     if (result == STATUS_OK) result = recorded_play_course(r, s, &sizes, &course, out);
     recorded_course_close(&course);
     recorded_sizes_close(&sizes);

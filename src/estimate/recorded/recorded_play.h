@@ -16,6 +16,7 @@ typedef struct {
     bool has_batches, has_lengths; /* two batches were recorded, two lengths */
     double operations;             /* of products, in forward */
     uint64_t parameters, trained;  /* how many of the whole, where settings have rewritten it; else 0 */
+    uint32_t head;                 /* the module that is computed with the loss, in pieces; 0: none */
 } recorded_sizes;
 
 /* `again`: with --gradient-checkpointing, where the model's own code may do otherwise. STATUS_INVALID where

@@ -85,9 +85,11 @@ static status find_left(recorded_holds *h, bool casts) {
 
 /* ---- regions ---- */
 
-static uint32_t open_region(recorded_holds *h, uint32_t parent, uint32_t first) {
+static uint32_t open_region(recorded_holds *h, uint32_t parent, uint32_t first, uint32_t block) {
     uint32_t n = ++h->region_count, depth = h->regions[parent].depth + 1;
-    h->regions[n] = (recorded_region){ .parent = parent, .depth = depth, .first = first, .last = first - 1 };
+    h->regions[n] = (recorded_region){
+        .block = block, .parent = parent, .depth = depth, .first = first, .last = first - 1
+    };
     if (depth > h->depth) h->depth = depth;
     return n;
 }
@@ -95,8 +97,8 @@ static uint32_t open_region(recorded_holds *h, uint32_t parent, uint32_t first) 
 /* Deeper ones belong to those around them: memory grows with each. */
 enum { MOST_DEPTH = 8 };
 
-/* `in`: by region, its block. Saves of a visit are those of its region until one within is entered. */
-static void regions_of_visits(recorded_holds *h, const uint32_t *block_of, uint32_t *in) {
+/* Saves of a visit are those of its region until one within is entered. */
+static void regions_of_visits(recorded_holds *h, const uint32_t *block_of) {
     const recording_program *p = h->p;
     uint32_t current = 0;
     for (uint32_t i = 0; i < p->visit_module.count; i++) {
@@ -104,26 +106,25 @@ static void regions_of_visits(recorded_holds *h, const uint32_t *block_of, uint3
         uint32_t block = block_of[p->visit_module.of[i]];
         while (current && h->regions[current].last <= from) current = h->regions[current].parent;
         if (current && to > h->regions[current].last) to = h->regions[current].last;
-        if (!block || in[current] == block || to <= from || h->regions[current].depth == MOST_DEPTH) continue;
-        current = open_region(h, current, from + 1);
+        const recorded_region *around = &h->regions[current];
+        if (!block || around->block == block || to <= from || around->depth == MOST_DEPTH) continue;
+        current = open_region(h, current, from + 1, block);
         recorded_region *g = &h->regions[current];
-        g->last = to, in[current] = block;
+        g->last = to;
         g->saves = (uint32_t)p->visit_saves.of[2 * i], g->saves_end = (uint32_t)p->visit_saves.of[2 * i + 1];
         for (uint32_t k = g->saves; k < g->saves_end; k++) h->saves[k].region = current;
     }
 }
 
 /* Calls of one block that follow one another. */
-static void regions_of_calls(recorded_holds *h, const uint32_t *block_of, uint32_t *in) {
+static void regions_of_calls(recorded_holds *h, const uint32_t *block_of) {
     uint32_t current = 0;
     for (uint32_t call = 1; is_forward(h->p, call); call++) {
         uint32_t block = block_of[h->p->module.of[call - 1]];
-        if (block && in[current] != block) {
-            current = open_region(h, 0, call);
-            in[current] = block;
-        } else if (!block) {
+        if (block && h->regions[current].block != block)
+            current = open_region(h, 0, call, block);
+        else if (!block)
             current = 0;
-        }
         if (current) h->regions[current].last = call;
     }
 }
@@ -229,18 +230,15 @@ status recorded_holds_find(const recording_program *p, const uint32_t *block_of,
                            recorded_holds *h) {
     *h = (recorded_holds){ .p = p };
     TRY(open_holds(h));
-    uint32_t *in = memory_new((size_t)most_of(p->visit_module.count, calls_of(p)) + 1, sizeof *in);
-    if (!in) return no_memory();
     note_events(h);
     status result = find_left(h, casts);
     if (p->left.count) {
         saves_of_columns(h);
-        regions_of_visits(h, block_of, in);
+        regions_of_visits(h, block_of);
     } else {
-        regions_of_calls(h, block_of, in);
+        regions_of_calls(h, block_of);
         if (result == STATUS_OK) result = guess_saves(h);
     }
-    memory_free(in);
     time_regions(h);
     return result;
 }

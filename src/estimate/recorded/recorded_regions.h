@@ -12,6 +12,7 @@
 enum { RECORDED_NEVER = UINT32_MAX };
 
 typedef struct {
+    uint32_t block;  /* whose calls these are */
     uint32_t parent; /* the region that it lies in, from 1; 0: none. Parents stand before what lies in them */
     uint32_t depth;  /* 1: it lies in none */
     uint32_t first, last;      /* its calls of forward */

@@ -10,7 +10,7 @@
 
 bool recorded_is_rewritten(const recording *r, const torch_settings *s) {
     return s->types != recorded_types_of(r) || s->adapter_rank || torch_is_shared(s) || s->in_backward ||
-           s->averages;
+           s->averages || s->loss_chunks;
 }
 
 static uint64_t numbers_of(const recorded_edit *e, recording_role as) {
@@ -37,16 +37,36 @@ torch_settings recorded_prepared(const torch_settings *s) {
     return with;
 }
 
+/* Its types, and with --loss-chunks the loss in pieces. */
+static status rewrite_step(const recording *r, const torch_settings *s, recorded_edit *e, recorded_head *h) {
+    *h = (recorded_head){ 0 };
+    if (s->types != recorded_types_of(r)) recorded_retype(e, s->types, s->cuda, !s->narrow_throughout);
+    return s->loss_chunks ? recorded_head_find(e, h) : STATUS_OK;
+}
+
+status recorded_head_of(const recording *r, const torch_settings *s, recorded_head *h) {
+    recorded_sizes sizes;
+    recorded_edit e = { 0 };
+    status result = recorded_sizes_find(r, s->batch, s->context, s->checkpointing, &sizes);
+    if (result == STATUS_OK) result = edit_open(&e, r, &sizes);
+    if (result == STATUS_OK) note_operations(&e, s, &sizes);
+    if (result == STATUS_OK) result = rewrite_step(r, s, &e, h);
+    edit_close(&e);
+    recorded_sizes_close(&sizes);
+    return result;
+}
+
 status recorded_rewrite(const recording *r, const torch_settings *s, recorded_sizes *sizes,
                         recording_program *out) {
     recorded_edit e;
+    recorded_head head;
     uint64_t *bytes = NULL;
     *out = (recording_program){ 0 };
     if (!recorded_is_rewritten(r, s)) return STATUS_OK;
     status result = edit_open(&e, r, sizes);
     if (result == STATUS_OK) note_operations(&e, s, sizes);
-    if (result == STATUS_OK && s->types != recorded_types_of(r))
-        recorded_retype(&e, s->types, s->cuda, !s->narrow_throughout);
+    if (result == STATUS_OK) result = rewrite_step(r, s, &e, &head);
+    if (result == STATUS_OK && s->loss_chunks) result = recorded_chunk(&e, &head, s->loss_chunks);
     uint64_t numbers = numbers_of(&e, RECORDING_PARAMETER); /* before some are coded */
     if (result == STATUS_OK) result = recorded_adapt(&e, s);
     uint64_t trained = numbers_of(&e, RECORDING_GRADIENT);
@@ -58,6 +78,6 @@ status recorded_rewrite(const recording *r, const torch_settings *s, recorded_si
     if (result != STATUS_OK) return result;
     memory_free(sizes->bytes);
     sizes->bytes = bytes, sizes->program = out;
-    sizes->parameters = numbers, sizes->trained = trained;
+    sizes->parameters = numbers, sizes->trained = trained, sizes->head = head.module;
     return STATUS_OK;
 }

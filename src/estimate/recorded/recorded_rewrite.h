@@ -2,6 +2,7 @@
 #pragma once
 
 #include "estimate/recorded/edit.h"
+#include "estimate/recorded/recorded_chunks.h"
 
 /* Do these settings ask for another step than was recorded? */
 bool recorded_is_rewritten(const recording *r, const torch_settings *s);
@@ -14,3 +15,6 @@ torch_settings recorded_prepared(const torch_settings *s);
  * case, and after `sizes`. Without a wish nothing changes. */
 status recorded_rewrite(const recording *r, const torch_settings *s, recorded_sizes *sizes,
                         recording_program *out);
+
+/* With --loss-chunks: what is computed in pieces, of a step in the types of `s`. */
+status recorded_head_of(const recording *r, const torch_settings *s, recorded_head *h);

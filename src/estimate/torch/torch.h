@@ -121,6 +121,8 @@ typedef struct {
     double adapter_dropout;
     bool magnitudes; /* adapters with magnitudes, PEFT's use_dora */
     bool checkpointing, fused_loss;
+    const char *checkpoint_saves; /* of a recorded step: operations whose results stay; NULL: none */
+    int64_t loss_chunks;          /* ... and head and loss in so many pieces of rows; 0: as recorded */
     bool reentrant;     /* blocks are computed again by a function around FSDP's units, not within them */
     int64_t step;       /* samples of an optimizer step over all devices; 0: those of one pass */
     uint64_t limit;     /* bytes that the device lets the allocator reserve; 0: no end */
