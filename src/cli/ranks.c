@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/hash.h"
 #include "base/threads.h"
 #include "cli/ranks_alike.h"
@@ -75,11 +76,29 @@ static status settle_places(options *o) {
     return STATUS_OK;
 }
 
+/* How long it is waited for that all begin, and the moment when that is over. */
+static struct {
+    unsigned seconds;
+    double until;
+} beginning;
+
+static void wait_until_all_begin(unsigned seconds) {
+    beginning.seconds = seconds, beginning.until = clock_seconds() + seconds;
+    alarm(seconds);
+}
+
 /* A transport begins where all are there, and waits for them without an end. Rank 0 says it first, and the
- * launcher then ends all; where it is itself what is waited for, another does. */
+ * launcher then ends all; where it is itself what is waited for, another does. Whoever hears of it late was
+ * suspended: a launcher wakes whom it is about to end, and then another one has said it already; or all were
+ * suspended together, and begin to wait anew. */
 static void end_waiting(int number) {
-    (void)number;
+    static const double LATE = 0.5;
     static const char words[] = "snug: not all processes have begun within --rank-timeout\n";
+    (void)number;
+    if (clock_seconds() > beginning.until + LATE) {
+        wait_until_all_begin(beginning.seconds);
+        return;
+    }
     ssize_t written = write(STDERR_FILENO, words, sizeof words - 1);
     (void)written;
     _exit(STATUS_FAILED);
@@ -89,7 +108,7 @@ static void end_waiting(int number) {
 static status open_in_time(const launch *l, const device *on, int64_t seconds) {
     enum { AFTER_RANK_0 = 2 };
     void (*before)(int) = signal(SIGALRM, end_waiting);
-    alarm((unsigned)seconds + (l->rank ? AFTER_RANK_0 : 0));
+    wait_until_all_begin((unsigned)seconds + (l->rank ? AFTER_RANK_0 : 0));
     status result = on ? joined_open(on, l) : comm_open(l);
     alarm(0);
     signal(SIGALRM, before);

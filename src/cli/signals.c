@@ -21,10 +21,24 @@ static void stop(int signal_number) {
     signals_stop = 1;
 }
 
+static void (*asked_now)(int);
+static volatile pid_t sender;
+
+bool signals_by_parent(void) { return sender && sender == getppid(); }
+
+static void come(int signal_number, siginfo_t *how, void *context) {
+    (void)context;
+    sender = how->si_code == SI_USER ? how->si_pid : 0;
+    asked_now(signal_number);
+}
+
 void signals_call(void (*asked)(int), signals_reads reads, signals_kept *kept) {
+    if (kept) kept->asked = asked_now;
+    asked_now = asked;
     for (int i = 0; i < WATCHED; i++) {
-        struct sigaction old, action = { .sa_flags = reads == SIGNALS_READS_GO_ON ? SA_RESTART : 0 };
-        action.sa_handler = asked;
+        struct sigaction old,
+            action = { .sa_flags = SA_SIGINFO | (reads == SIGNALS_READS_GO_ON ? SA_RESTART : 0) };
+        action.sa_sigaction = come;
         sigaction(watched[i], NULL, &old); /* of these three neither call can fail */
         if (kept) kept->before[i] = old;
         if (old.sa_handler != SIG_IGN) sigaction(watched[i], &action, NULL);
@@ -34,6 +48,7 @@ void signals_call(void (*asked)(int), signals_reads reads, signals_kept *kept) {
 void signals_watch(signals_reads reads) { signals_call(stop, reads, NULL); }
 
 void signals_restore(const signals_kept *kept) {
+    asked_now = kept->asked;
     for (int i = 0; i < WATCHED; i++) sigaction(watched[i], &kept->before[i], NULL);
 }
 

@@ -3,9 +3,13 @@
 #pragma once
 
 #include <signal.h>
+#include <stdbool.h>
 
 /* 1: one has come, to a command that watches. */
 extern volatile sig_atomic_t signals_stop;
+
+/* While one of them is handled: has the process sent it that started this one? */
+bool signals_by_parent(void);
 
 typedef enum {
     SIGNALS_READS_GO_ON, /* a system call that waits goes on behind the signal */
@@ -19,6 +23,7 @@ void signals_watch(signals_reads reads);
 /* What was done at each before. */
 typedef struct {
     struct sigaction before[3];
+    void (*asked)(int);
 } signals_kept;
 
 /* From now on one of them calls `asked` instead. `kept` may be NULL. */

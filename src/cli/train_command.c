@@ -30,13 +30,16 @@ static volatile sig_atomic_t training;
 
 /* While it is being planned there is nothing to finish. The first in training asks to stop; a second SIGINT,
  * which is somebody at the keyboard, stops at once. Batch systems repeat SIGTERM and SIGUSR1 while a
- * checkpoint is being saved. */
+ * checkpoint is being saved. A launcher ends all ranks with SIGTERM where one is gone, which has said why, or
+ * where it was told to itself; a rank that was frozen is woken for that. */
 static void asked_to_stop(int signal_number) {
     static const char early[] = "\nsnug: stopped before training began\n";
     static const char words[] =
         "\nstopping after this step, with a checkpoint; Ctrl-C once more to stop at once, without one\n";
     if (signals_stop && signal_number == SIGINT) _exit(STATUS_INTERRUPTED);
     if (signals_stop) return;
+    bool ended = comm_world().world > 1 && signal_number == SIGTERM && signals_by_parent();
+    if (ended && !training) _exit(STATUS_INTERRUPTED);
     if (comm_world().rank) { /* rank 0 says it */
         if (!training) _exit(STATUS_INTERRUPTED);
         signals_stop = 1;

@@ -261,6 +261,19 @@ static status find_module(const launch *l, const comm_module **m) {
  * one. What it does not touch is no memory. */
 enum { STACK_BYTES = 1 << 20 };
 
+static status open_here(int world) {
+    here.pairs = memory_new((size_t)world, sizeof *here.pairs);
+    here.done = counter_new();
+    if (!here.pairs || !here.done) return status_set(STATUS_FAILED, "no memory for ranks");
+    TRY(comm_take_words(world));
+    return mailbox_open(&(mailbox_options){ .item_bytes = sizeof(comm_order),
+                                            .room = COMM_AT_ONCE,
+                                            .stack_bytes = STACK_BYTES,
+                                            .handle = handle },
+                        &here.orders);
+}
+
+/* What one of them lacks here it can't tell the others, which would wait for it: so it ends them. */
 status comm_open(const launch *l) {
     const comm_module *m = NULL;
     int rank, world;
@@ -276,16 +289,11 @@ status comm_open(const launch *l) {
             "another MPI than that of the launcher",
             l->launcher, l->rank, l->world, m->name, rank, world);
     here.ranks = (comm_ranks){ rank, world };
-    here.pairs = memory_new((size_t)world, sizeof *here.pairs);
-    here.done = counter_new();
-    if (!here.pairs || !here.done) return status_set(STATUS_FAILED, "no memory for ranks");
-    TRY(comm_take_words(world));
-    TRY(mailbox_open(&(mailbox_options){ .item_bytes = sizeof(comm_order),
-                                         .room = COMM_AT_ONCE,
-                                         .stack_bytes = STACK_BYTES,
-                                         .handle = handle },
-                     &here.orders));
-    return rehearse();
+    status result = open_here(world);
+    if (result == STATUS_OK) return rehearse();
+    result = status_set(result, "rank %d on %s: %s", rank, here.host, status_message());
+    comm_break(status_message());
+    return result;
 }
 
 void comm_close(void) {

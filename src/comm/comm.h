@@ -22,7 +22,8 @@ comm_ranks comm_world(void);
 
 /* Opens MPI where `l` says that several processes were started by it, and makes all-to-all and all-gather
  * once, so that what these take of memory is seen before anything is planned. STATUS_INVALID with a sentence
- * where that can't be. comm_close also after failure. */
+ * where that can't be; where this rank lacks something of its own, comm_is_broken: comm_abort ends the
+ * others. comm_close also after failure. */
 status comm_open(const launch *l);
 void comm_close(void);
 

@@ -1,7 +1,7 @@
 /* What goes wrong on one of several processes that train together ends all of them, with one sentence that
- * names it, and within seconds: other processors, builds, options and budgets; files that go under way; a
- * process that is frozen while it begins, reads, plans or saves; steps that are not finite; a full disk at
- * the very last save. */
+ * names it, and within seconds: other processors, builds, transports, models, options and budgets; memory
+ * that one of them does not get; files that go under way; a process that is frozen while it begins, reads,
+ * plans or saves; steps that are not finite; a full disk at the very last save. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -93,6 +94,32 @@ static void budgets_that_differ(void **state) {
     if (!command_has_words(several_said(), words)) fail_msg("%s", several_said());
 }
 
+/* A process that may not have so much address space, and less each time: where MPI doesn't end by itself for
+ * want of it, one sentence says what there is none for, and nobody waits. */
+static void memory_that_is_not_given(void **state) {
+    (void)state;
+    enum { MOST = 30 }; /* seconds; on a quiet machine 3. Ranks wait for each other for a minute */
+    int refused = 0;
+    if (several_left_out()) return;
+    for (int kib = 300000; kib >= 100000; kib -= 25000) {
+        char whole[1200];
+        command_shell("rm -rf less");
+        snprintf(whole, sizeof whole,
+                 "-n 1 " SEVERAL_SNUG
+                 " %s --steps 2 --rank-timeout 60 --out less : -n 1 sh -c 'ulimit -v %d; "
+                 "exec " SEVERAL_SNUG " %s --steps 2 --rank-timeout 60 --out less'",
+                 usual, kib, usual);
+        double begun = clock_seconds();
+        int code = several_start_whole(whole), lines = several_times(several_said(), "snug: ");
+        if (clock_seconds() - begun > MOST) fail_msg("%d KiB: %.0f s", kib, clock_seconds() - begun);
+        if (!code || !lines) continue; /* MPI has left what it lacked out, or ended by itself */
+        if (code > 3 || lines != 1 || !command_has_words(several_said(), "rank 1 on "))
+            fail_msg("%d KiB: exit %d: %s", kib, code, several_said());
+        refused++;
+    }
+    assert_true(refused > 0);
+}
+
 /* Where numbers of 16 bits are multiplied another way on one of them, all widen, as one process can be told
  * to; sums in f32 have the same bits with every set of instructions. */
 static void processors_that_differ(void **state) {
@@ -124,6 +151,77 @@ static void processors_that_differ(void **state) {
     several_same_losses("alone", "several");
 }
 
+/* With --exact nobody's bits are changed. A run in bf16, which only going on may do with that, is refused
+ * where one of them would multiply in another way, and its folder stays as it is. */
+static void bits_that_would_differ(void **state) {
+    (void)state;
+    static const char halves[] =
+        "train char-small --context 64 --data text --batch 8 --unit 2 --save-every 2 --schedule constant "
+        "--precision mixed-bf16 --eval-samples 2 --threads 1 --quiet --out halves";
+    char one[500], other[540];
+    if (several_left_out()) return;
+    if (strcmp(instructions_kind(), "widened") == 0) {
+        print_message("this processor has one way to multiply bf16: left out\n");
+        return;
+    }
+    command_shell("rm -rf halves");
+    snprintf(one, sizeof one, "%s --steps 2", halves);
+    if (several_start(2, one)) fail_msg("%s", several_said());
+    command_shell("rm -rf before && cp -r halves before");
+    snprintf(one, sizeof one, "%s --steps 4 --resume --exact", halves);
+    snprintf(other, sizeof other, "%s --instructions widened", one);
+    several_refused_each(2, (const char *[]){ one, other }, 2, "--instructions");
+    assert_true(command_has_words(several_said(), "rank 1 "));
+    command_shell("diff -r before halves");
+}
+
+/* ---- transports ---- */
+
+/* A launcher of another MPI: processes are told of each other by its variables, and the MPI that this program
+ * was built for sees each of them alone. As launchers do, this one ends all when one has left. */
+static void another_mpi(void **state) {
+    (void)state;
+    static const char launcher[] = "for r in 0 1; do\n"
+                                   "PMI_RANK=$r PMI_SIZE=2 " SEVERAL_SNUG " \"$@\" &\n"
+                                   "eval p$r=$!\n"
+                                   "done\n"
+                                   "wait $p0\ncode=$?\nkill $p1\nwait $p1\nexit $code\n";
+    char line[500];
+    if (several_left_out()) return;
+    scratch_write("launcher", launcher, sizeof launcher - 1);
+    snprintf(line, sizeof line, "timeout 60 sh launcher %s --steps 2 --out no >said 2>&1", usual);
+    int code = system(line);
+    if (!WIFEXITED(code) || WEXITSTATUS(code) != 2 || several_times(several_said(), "snug: ") != 1 ||
+        !command_has_words(several_said(), "the program was built for another MPI than that of the launcher"))
+        fail_msg("exit %x: %s", (unsigned)code, several_said());
+    assert_int_not_equal(access("no", F_OK), 0);
+}
+
+/* What stands beside the program in the place of its transport. */
+static void transports_that_are_none(void **state) {
+    (void)state;
+    static const struct {
+        const char *made_by, *words;
+    } cases[] = {
+        { "true", "by which they speak to each other, is not to be had: this build has none" },
+        { "echo nothing >elsewhere/snug-mpi.so", "snug-mpi.so" },
+        { "cp $(ldd " SEVERAL_SNUG " | grep -o '/[^ ]*libm[.]so[^ ]*' | head -n 1) elsewhere/snug-mpi.so",
+          "snug-mpi.so is of another version of snug" },
+    };
+    if (several_left_out()) return;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char whole[800];
+        command_shell("rm -rf elsewhere && mkdir elsewhere && cp " SEVERAL_SNUG " elsewhere/snug");
+        command_shell("%s", cases[i].made_by);
+        snprintf(whole, sizeof whole, "-n 2 elsewhere/snug %s --steps 2 --out no", usual);
+        int code = several_start_whole(whole);
+        if (code != 2 || several_times(several_said(), "snug: ") != 1 ||
+            !command_has_words(several_said(), cases[i].words))
+            fail_msg("%s: exit %d: %s", cases[i].made_by, code, several_said());
+    }
+    assert_int_not_equal(access("no", F_OK), 0);
+}
+
 /* ---- files ---- */
 
 /* A line of the shell that does something as soon as a run has made some steps. */
@@ -138,6 +236,33 @@ static void apart(char *whole, size_t bytes, const char *line) {
     command_shell("rm -rf at0 at1 && mkdir at0 at1 && cp -r tiny text at0 && cp -r tiny text at1");
     snprintf(whole, bytes, "-n 1 -wdir %s/at0 " SEVERAL_SNUG " %s : -n 1 -wdir %s/at1 " SEVERAL_SNUG " %s",
              here, line, here, line);
+}
+
+/* Another configuration, and another weight of the model that is trained on. */
+static void models_that_differ(void **state) {
+    (void)state;
+    static const char *const changes[] = {
+        "sed -i 's/\"n_head\": *[0-9]*/\"n_head\": 1/' at1/tiny/config.json",
+        "cd at1/tiny && head -c -3 model.safetensors >cut && printf xyz | cat cut - >model.safetensors && rm "
+        "cut",
+    };
+    char line[600], whole[2000];
+    if (several_left_out()) return;
+    snprintf(line, sizeof line, "%s --steps 2 --out trained", usual);
+    command_expect(0, line);
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        snprintf(line, sizeof line, "%s --steps 2 --out no", usual);
+        apart(whole, sizeof whole, line);
+        command_shell("cp trained/model.safetensors at0/tiny && cp trained/model.safetensors at1/tiny");
+        command_shell("%s", changes[i]);
+        command_shell("! diff -r at0/tiny at1/tiny >/dev/null");
+        int code = several_start_whole(whole);
+        if (code != 2 || several_times(several_said(), "snug: ") != 1 ||
+            !command_has_words(several_said(),
+                               "rank 1 finds other data, another model or other options than rank 0 finds"))
+            fail_msg("%s: exit %d: %s", changes[i], code, several_said());
+        command_shell("[ ! -e at0/no ] && [ ! -e at1/no ]");
+    }
 }
 
 static void data_that_goes(void **state) {
@@ -293,6 +418,29 @@ static void frozen(int who, const char *when) {
     several_all_gone("frozen", 5);
 }
 
+/* Rank 0 is frozen while it waits for rank 1 to begin, for longer than it would have waited: rank 1 says so,
+ * and rank 0, which the launcher wakes to end it, does not say it again. */
+static void frozen_as_it_waits(void **state) {
+    (void)state;
+    char whole[2000];
+    static const char of[] = "--steps 1000000 --rank-timeout 3 --out frozen";
+    if (several_left_out()) return;
+    command_shell("rm -rf frozen");
+    snprintf(whole, sizeof whole,
+             "-n 1 sh -c '(sleep 1; kill -STOP $$) & exec " SEVERAL_SNUG
+             " %s %s' : -n 1 sh -c 'sleep 2; exec " SEVERAL_SNUG " %s %s'",
+             usual, of, usual, of);
+    int code = several_start_whole(whole);
+    if (code != 1 || several_times(several_said(), "snug: ") != 1 ||
+        !strstr(several_said(), "not all processes have begun within --rank-timeout"))
+        fail_msg("exit %d: %s", code, several_said());
+    several_all_gone("frozen", 5);
+}
+
+/* As soon as it heeds SIGTERM: then it plans. Others are ended by that, and it is woken to be. */
+#define HEEDS_SIGTERM                                                                                        \
+    "until [ $((0x$(sed -n \"s/^SigCgt:.//p\" /proc/$$/status) & 0x4000)) != 0 ]; do sleep 0.01; done"
+
 static void one_is_frozen(void **state) {
     (void)state;
     static const char *const whens[] = { "true", "sleep 0.1", "sleep 0.2", "sleep 0.5" };
@@ -300,6 +448,7 @@ static void one_is_frozen(void **state) {
     for (size_t i = 0; i < sizeof whens / sizeof *whens; i++) frozen(1, whens[i]);
     frozen(0, "true");
     frozen(0, "sleep 0.5");
+    frozen(0, HEEDS_SIGTERM);
 }
 
 int main(void) {
@@ -307,13 +456,19 @@ int main(void) {
         cmocka_unit_test(options_that_differ),
         cmocka_unit_test(builds_that_differ),
         cmocka_unit_test(budgets_that_differ),
+        cmocka_unit_test(memory_that_is_not_given),
         cmocka_unit_test(processors_that_differ),
+        cmocka_unit_test(bits_that_would_differ),
+        cmocka_unit_test(another_mpi),
+        cmocka_unit_test(transports_that_are_none),
+        cmocka_unit_test(models_that_differ),
         cmocka_unit_test(data_that_goes),
         cmocka_unit_test(checkpoints_with_holes),
         cmocka_unit_test(no_room_for_the_last),
         cmocka_unit_test(steps_that_are_not_finite),
         cmocka_unit_test(no_room_where_ranks_meet),
         cmocka_unit_test(no_room_where_weights_are_shares),
+        cmocka_unit_test(frozen_as_it_waits),
         cmocka_unit_test(one_is_frozen),
     };
     return cmocka_run_group_tests(tests, several_open, several_close);

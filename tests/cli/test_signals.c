@@ -105,7 +105,51 @@ static void what_is_ignored_stays_so(void **state) {
     }
 }
 
-static void nothing(int signal_number) { (void)signal_number; }
+static void judge(int signal_number) {
+    (void)signal_number;
+    _exit(signals_by_parent() ? 7 : 8);
+}
+
+/* What one that judges ends with where `by` sends it a signal: 'p', its parent, 'o', another process, or 's',
+ * itself. */
+static int judged(char by) {
+    int ends[2];
+    char byte = 'x';
+    assert_int_equal(pipe(ends), 0);
+    watcher w = { fork(), ends[0] };
+    if (w.pid == 0) {
+        for (int s = 1; s < 32; s++) signal(s, SIG_DFL);
+        alarm(WAITED);
+        signals_call(judge, SIGNALS_READS_GO_ON, NULL);
+        if (by == 's') raise(SIGTERM);
+        if (write(ends[1], &byte, 1) == 1)
+            for (;;) pause();
+        _exit(1);
+    }
+    close(ends[1]);
+    if (by != 's') assert_true(sees_one(&w));
+    if (by == 'p') kill(w.pid, SIGTERM);
+    if (by == 'o') {
+        pid_t other = fork();
+        if (other == 0) _exit(kill(w.pid, SIGTERM));
+        waitpid(other, NULL, 0);
+    }
+    return end_of(&w);
+}
+
+/* A launcher is the parent of whom it ends. */
+static void the_sender_is_known(void **state) {
+    (void)state;
+    assert_int_equal(judged('p'), 7);
+    assert_int_equal(judged('o'), 8);
+    assert_int_equal(judged('s'), 8);
+}
+
+static int came;
+static void count(int signal_number) {
+    (void)signal_number;
+    came++;
+}
 
 static void what_was_before_comes_back(void **state) {
     (void)state;
@@ -113,9 +157,10 @@ static void what_was_before_comes_back(void **state) {
     signals_kept kept;
     void (*before)(int) = signal(SIGUSR1, SIG_IGN);
     void (*was)(int) = signal(SIGTERM, SIG_DFL);
-    signals_call(nothing, SIGNALS_READS_END, &kept);
-    assert_int_equal(sigaction(SIGTERM, NULL, &now), 0);
-    assert_true(now.sa_handler == nothing);
+    signals_call(count, SIGNALS_READS_END, &kept);
+    raise(SIGTERM);
+    raise(SIGUSR1);
+    assert_int_equal(came, 1);
     signals_restore(&kept);
     assert_int_equal(sigaction(SIGUSR1, NULL, &now), 0);
     assert_true(now.sa_handler == SIG_IGN);
@@ -126,9 +171,8 @@ static void what_was_before_comes_back(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_second_interrupt_ends_at_once),
-        cmocka_unit_test(others_never_do),
-        cmocka_unit_test(what_is_ignored_stays_so),
+        cmocka_unit_test(a_second_interrupt_ends_at_once), cmocka_unit_test(others_never_do),
+        cmocka_unit_test(what_is_ignored_stays_so),        cmocka_unit_test(the_sender_is_known),
         cmocka_unit_test(what_was_before_comes_back),
     };
     return cmocka_run_group_tests_name("signals", tests, NULL, NULL);
