@@ -6,7 +6,7 @@ static status capture_program(exec *e, bound_program *b) {
     const device *d = e->plan->device;
     const program *p = &b->plan->program;
     TRY(d->capture(d));
-    for (uint32_t s = 0; s < p->count; s++) exec_call(d, &p->steps[s], &b->calls[s]);
+    for (uint32_t s = 0; s < p->count;) s += exec_sweep(e, b, s);
     return d->captured(d, &b->captured);
 }
 

@@ -7,6 +7,7 @@
 #include "comm/comm.h"
 #include "exec/exec_internal.h"
 #include "exec/joined.h"
+#include "schedule/sweep.h"
 
 /* ---- addresses ---- */
 
@@ -69,7 +70,9 @@ static status bind_program(exec *e, bound_program *b) {
     }
     b->calls = memory_new(p->count, sizeof *b->calls);
     b->args = memory_new(sides, sizeof *b->args);
-    if (!b->calls || !b->args) return status_set(STATUS_FAILED, "no memory to bind a plan");
+    b->together = memory_new(p->count, sizeof *b->together);
+    if (!b->calls || !b->args || !b->together) return status_set(STATUS_FAILED, "no memory to bind a plan");
+    TRY(sweep_find(p, b->together));
     op_arg *args = b->args;
     for (uint32_t s = 0; s < p->count; s++) {
         const node *n = graph_node(&p->graph, p->steps[s].node);
@@ -123,6 +126,7 @@ void exec_close(exec *e) {
     for (uint32_t k = 0; k < count; k++) {
         memory_free(e->programs[k].calls);
         memory_free(e->programs[k].args);
+        memory_free(e->programs[k].together);
         observe_close(&e->programs[k].seen);
     }
     memory_free(e->programs);
@@ -153,13 +157,13 @@ static void run_calls(exec *e, bound_program *b) {
     if (e->timed.moments ? timing_run(e, b) : capture_run(e, b)) return;
     const program *p = &b->plan->program;
     bool observe = e->modes & EXEC_OBSERVE && !b->seen.done, poison = (e->modes & EXEC_POISON) != 0;
-    for (uint32_t s = 0; s < p->count; s++) {
+    for (uint32_t s = 0, some; s < p->count; s += some) {
         if (poison) debug_poison_before(e, b, s);
-        exec_step(e, b, s);
-        if (observe) observe_call(&b->seen, p, s, &b->calls[s]);
+        some = exec_sweep(e, b, s);
+        for (uint32_t k = s; observe && k < s + some; k++) observe_call(&b->seen, p, k, &b->calls[k]);
         if (poison) debug_poison_after(e, b, s);
     }
-    if (observe && e->seen == STATUS_OK) e->seen = observe_finish(&b->seen, p);
+    if (observe && e->seen == STATUS_OK) e->seen = observe_finish(&b->seen, p, b->together);
 }
 
 void exec_run(exec *e, uint32_t which) {

@@ -19,10 +19,11 @@ typedef struct {
 
 typedef struct {
     const plan_program *plan;
-    op_call *calls; /* by step */
-    op_arg *args;   /* of all calls, one after the other */
-    void **blocks;  /* separate mode: by storage of plan->live */
-    void *captured; /* all its calls, as the device keeps them; NULL: each is started by itself */
+    op_call *calls;     /* by step */
+    op_arg *args;       /* of all calls, one after the other */
+    void **blocks;      /* separate mode: by storage of plan->live */
+    uint16_t *together; /* by step: so many are run at once (schedule/sweep.h) */
+    void *captured;     /* all its calls, as the device keeps them; NULL: each is started by itself */
     observation seen;
 } bound_program;
 
@@ -86,6 +87,8 @@ status meeting_view(exec *e, bool here, const meeting_place *at, exec_part *part
 
 /* Runs one step of program b. */
 void exec_step(exec *e, const bound_program *b, uint32_t step);
+/* And those that are run at once with it; how many they are in all. */
+uint32_t exec_sweep(exec *e, const bound_program *b, uint32_t step);
 /* Calls the kernel of a step, with these arguments. */
 void exec_call(const device *d, const lower_step *step, const op_call *call);
 /* Before the first of them. */
@@ -104,7 +107,8 @@ void *exec_address(const exec *e, const bound_program *b, tensor_id t);
 status observe_open(observation *o, const program *p);
 void observe_close(observation *o);
 void observe_call(observation *o, const program *p, uint32_t step, const op_call *call);
-status observe_finish(observation *o, const program *p); /* after the last step */
+/* After the last step. `together`: scratch is kept until the end of a sweep. */
+status observe_finish(observation *o, const program *p, const uint16_t *together);
 /* Then, of the owner of a storage: was it a buffer of its own, and what was it for? */
 bool observe_seen(const observation *o, tensor_id owner);
 category observe_category(const observation *o, const graph *g, tensor_id owner);

@@ -25,7 +25,9 @@ uint64_t exec_lives_bytes(const plan *p) {
     return bytes;
 }
 
-static void fill(const observation *o, const program *p, exec_life *lives, exec_lives *l) {
+static void fill(const bound_program *b, exec_life *lives, exec_lives *l) {
+    const program *p = &b->plan->program;
+    const observation *o = &b->seen;
     const graph *g = &p->graph;
     l->ran = true;
     for (tensor_id t = 1; t < g->tensors.count; t++)
@@ -35,8 +37,8 @@ static void fill(const observation *o, const program *p, exec_life *lives, exec_
     l->count = l->tensors;
     for (uint32_t s = 0; s < p->count; s++)
         if (p->steps[s].scratch_bytes)
-            lives[l->count++] =
-                (exec_life){ 0, s, s, CATEGORY_SCRATCH, units_align(p->steps[s].scratch_bytes, LIVE_ALIGN) };
+            lives[l->count++] = (exec_life){ 0, s, s + b->together[s] - 1u, CATEGORY_SCRATCH,
+                                             units_align(p->steps[s].scratch_bytes, LIVE_ALIGN) };
 }
 
 status exec_lives_of(const exec *e, exec_lives **out) {
@@ -47,7 +49,7 @@ status exec_lives_of(const exec *e, exec_lives **out) {
     for (uint32_t k = 0; k < p->program_count; k++) {
         l[k].room = room_of(&p->programs[k].program);
         l[k].lives = lives;
-        if (e->programs[k].seen.done) fill(&e->programs[k].seen, &p->programs[k].program, lives, &l[k]);
+        if (e->programs[k].seen.done) fill(&e->programs[k], lives, &l[k]);
         lives += l[k].room;
     }
     return STATUS_OK;

@@ -168,7 +168,7 @@ static void stretch(observation *o, const program *p) {
 }
 
 /* Finds the step at which most bytes were alive. `change`: room for the changes of that sum, by step. */
-static void find_most(observation *o, const program *p, int64_t *change) {
+static void find_most(observation *o, const program *p, const uint16_t *together, int64_t *change) {
     const graph *g = &p->graph;
     int64_t alive = 0, most = 0;
     for (tensor_id t = 1; t < g->tensors.count; t++) {
@@ -177,25 +177,30 @@ static void find_most(observation *o, const program *p, int64_t *change) {
         change[o->first[t]] += bytes, change[o->last[t] + 1] -= bytes;
     }
     for (uint32_t s = 0; s < p->count; s++) {
+        int64_t bytes = (int64_t)units_align(p->steps[s].scratch_bytes, ALIGN);
+        change[s] += bytes, change[s + together[s]] -= bytes;
+    }
+    for (uint32_t s = 0; s < p->count; s++) {
         alive += change[s];
-        int64_t now = alive + (int64_t)units_align(p->steps[s].scratch_bytes, ALIGN);
-        if (now > most) most = now, o->most_step = s;
+        if (alive > most) most = alive, o->most_step = s;
     }
     o->most_bytes = (uint64_t)most;
 }
 
-status observe_finish(observation *o, const program *p) {
+status observe_finish(observation *o, const program *p, const uint16_t *together) {
     const graph *g = &p->graph;
     int64_t *change = memory_new((size_t)p->count + 1, sizeof *change);
     if (!change) return status_set(STATUS_FAILED, "no memory to measure a program");
     stretch(o, p);
     follow_copies(o, p);
-    find_most(o, p, change);
+    find_most(o, p, together, change);
     memory_free(change);
     for (tensor_id t = 1; t < g->tensors.count; t++)
         if (counts(o, g, t) && o->first[t] <= o->most_step && o->most_step <= o->last[t])
             o->by_category[observe_category(o, g, t)] += units_align(graph_tensor_bytes(g, t), ALIGN);
-    o->by_category[CATEGORY_SCRATCH] += units_align(p->steps[o->most_step].scratch_bytes, ALIGN);
+    for (uint32_t s = 0; s <= o->most_step; s++)
+        if (o->most_step < s + together[s])
+            o->by_category[CATEGORY_SCRATCH] += units_align(p->steps[s].scratch_bytes, ALIGN);
     o->done = true;
     return STATUS_OK;
 }

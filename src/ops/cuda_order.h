@@ -10,9 +10,9 @@
 
 /* The next terms are on their way while these are added: the chain of additions takes longer than they. */
 template <class F>
-__global__ void __launch_bounds__(GPU_BLOCK) cuda_in_order_kernel(F f, int64_t n, int64_t each) {
+GPU_INLINE void cuda_in_order_piece(const F &f, int64_t piece, int64_t n, int64_t each) {
     GPU_SHARED(double, terms);
-    int64_t piece = blockIdx.x, first = piece * each, last = first + each < n ? first + each : n;
+    int64_t first = piece * each, last = first + each < n ? first + each : n;
     auto sum = f.start(piece);
     int64_t own = first + threadIdx.x;
     double term = own < last ? f.term(own) : 0;
@@ -28,6 +28,10 @@ __global__ void __launch_bounds__(GPU_BLOCK) cuda_in_order_kernel(F f, int64_t n
         __syncthreads();
     }
     if (threadIdx.x == 0) f.end(piece, sum);
+}
+template <class F>
+__global__ void __launch_bounds__(GPU_BLOCK) cuda_in_order_kernel(F f, int64_t n, int64_t each) {
+    cuda_in_order_piece(f, (int64_t)blockIdx.x, n, each);
 }
 
 static inline int64_t cuda_pieces(int64_t n, int64_t each) { return n > each ? (n + each - 1) / each : 1; }
@@ -112,6 +116,21 @@ __global__ void __launch_bounds__(GPU_BLOCK) cuda_sixteen_few_kernel(F f, A all,
     auto whole = all.start(0);
     for (int t = 0; t < tiles; t++) all.add(whole, t, sums[t]);
     all.end(0, whole);
+}
+
+/* Both of several calls at once (ops/cuda_sweep.h): of each `tiles` of `f`, and then `all` of them. */
+template <class S>
+__global__ void __launch_bounds__(GPU_BLOCK) cuda_sixteen_sweep_kernel(S sweep) {
+    const int call = sweep.find(blockIdx.x);
+    const auto &c = sweep.of[call];
+    int64_t tile = (int64_t)(blockIdx.x - sweep.begin[call]) * CUDA_SIXTEENS + threadIdx.x / CUDA_SIXTEEN;
+    double sum = cuda_sixteen_sum(c.f, tile, c.tiles);
+    if (tile < c.tiles && cuda_lane_of_sixteen() == 0) c.f.end(tile, sum);
+}
+template <class S>
+__global__ void __launch_bounds__(GPU_BLOCK) cuda_in_order_sweep_kernel(S sweep) {
+    const auto &c = sweep.of[blockIdx.x];
+    cuda_in_order_piece(c.all, 0, c.tiles, c.tiles);
 }
 
 /* Tiles, which f.end puts where all.term finds them, and then all of them in order. */

@@ -11,6 +11,7 @@
 #pragma once
 
 #include "ops/cuda_rows.h"
+#include "ops/cuda_sweep.h"
 #include "ops/state_math.h"
 
 struct cuda_state {
@@ -153,10 +154,13 @@ GPU_INLINE void cuda_update_read(const cuda_update<U> &u, int64_t first, int n, 
     }
 }
 
-template <class U>
-__global__ void __launch_bounds__(GPU_BLOCK, 2) cuda_update_kernel(cuda_update<U> u) {
+/* Of one call, or of as many as go into a launch. */
+template <class U, int MOST>
+__global__ void __launch_bounds__(GPU_BLOCK, 2) cuda_update_kernel(cuda_sweep<cuda_update<U>, MOST> all) {
     GPU_SHARED(cuda_update_shared<U>, s);
-    int64_t first = (int64_t)blockIdx.x * STATE_BLOCK;
+    const int call = all.find(blockIdx.x);
+    const cuda_update<U> &u = all.of[call];
+    int64_t first = (int64_t)(blockIdx.x - all.begin[call]) * STATE_BLOCK;
     int n = u.n - first < STATE_BLOCK ? (int)(u.n - first) : STATE_BLOCK;
     cuda_update_own own;
     cuda_update_read(u, first, n, own);
@@ -226,7 +230,7 @@ static inline cuda_state cuda_state_of(const op_call *c, const op_state *s) {
 }
 
 template <class U>
-static void cuda_update_run(const op_call *c, const op_update *of, cuda_update_inputs at) {
+static cuda_update<U> cuda_update_of(const op_call *c, const op_update *of, cuda_update_inputs at) {
     cuda_update<U> u = {};
     u.w = cuda_in(c, 0), u.g = cuda_in(c, 1), u.w_out = cuda_out(c, 0);
     u.lr = cuda_in(c, at.lr), u.scale = cuda_in(c, at.scale);
@@ -236,10 +240,36 @@ static void cuda_update_run(const op_call *c, const op_update *of, cuda_update_i
     u.values = *(const typename U::attributes *)c->attributes;
     memcpy(&u.stream, (const char *)c->attributes + of->rounding_stream, sizeof u.stream);
     u.n = shape_elements(&c->out[0].shape), u.first = c->first;
-    size_t shared = sizeof(cuda_update_shared<U>);
-    for (int k = 0; k < of->state_count; k++) {
-        u.state[k] = cuda_state_of(c, &of->states[k]);
-        if (cuda_update_waits(u, k)) shared += STATE_BLOCK * sizeof(float);
+    for (int k = 0; k < of->state_count; k++) u.state[k] = cuda_state_of(c, &of->states[k]);
+    return u;
+}
+
+/* Shared memory of the call that takes most. */
+template <class U, int MOST>
+static void cuda_update_launch(const cuda_sweep<cuda_update<U>, MOST> &all) {
+    size_t most = 0;
+    for (uint32_t i = 0; i < all.count; i++) {
+        size_t shared = sizeof(cuda_update_shared<U>);
+        for (int k = 0; k < STATE_MOST; k++)
+            if (cuda_update_waits(all.of[i], k)) shared += STATE_BLOCK * sizeof(float);
+        most = shared > most ? shared : most;
     }
-    if (u.n > 0) GPU_LAUNCH((cuda_update_kernel<U>), gpu_blocks(u.n, STATE_BLOCK), GPU_BLOCK, shared, u);
+    if (all.blocks) GPU_LAUNCH((cuda_update_kernel<U, MOST>), all.blocks, GPU_BLOCK, most, all);
+}
+
+template <class U>
+static void cuda_update_run(const op_call *c, const op_update *of, cuda_update_inputs at) {
+    cuda_sweep<cuda_update<U>, 1> one;
+    one.count = one.blocks = 0;
+    one.add(cuda_update_of<U>(c, of, at), gpu_blocks(shape_elements(&c->out[0].shape), STATE_BLOCK));
+    cuda_update_launch(one);
+}
+
+template <class U>
+static void cuda_update_sweep(const op_call *calls, uint32_t count, const op_update *of,
+                              cuda_update_inputs at) {
+    cuda_sweep_calls<cuda_update<U>>(
+        calls, count, [&](const op_call *c) { return cuda_update_of<U>(c, of, at); },
+        [](const cuda_update<U> &u) { return gpu_blocks(u.n, STATE_BLOCK); },
+        [](const cuda_sweep<cuda_update<U>> &all) { cuda_update_launch(all); });
 }

@@ -2,6 +2,7 @@
 
 #include "base/memory.h"
 #include "base/units.h"
+#include "schedule/sweep.h"
 
 /* What is known of a tensor. All but `owner` are kept for owners only. */
 typedef struct {
@@ -13,18 +14,22 @@ typedef struct {
 
 typedef struct {
     const program *p;
-    use *uses; /* by tensor */
+    use *uses;          /* by tensor */
+    uint16_t *together; /* by step: schedule/sweep.h */
 } survey;
 
 static const uint32_t NEVER = UINT32_MAX;
 
 static status survey_open(survey *s, const program *p) {
     uint32_t n = p->graph.tensors.count;
-    *s = (survey){ .p = p, .uses = memory_room(n, sizeof *s->uses) };
+    *s = (survey){ .p = p, .uses = memory_room(1, n * sizeof *s->uses + p->count * sizeof *s->together) };
     if (!s->uses) return status_set(STATUS_FAILED, "no memory to plan a program");
+    s->together = (uint16_t *)(s->uses + n);
     for (tensor_id t = 0; t < n; t++)
         s->uses[t] = (use){ .owner = graph_storage(&p->graph, t, NULL), .first = NEVER };
-    return STATUS_OK;
+    status result = sweep_find(p, s->together);
+    if (result != STATUS_OK) memory_free(s->uses);
+    return result;
 }
 
 static use *owner_of(const survey *s, tensor_id t) { return &s->uses[s->uses[t].owner]; }
@@ -146,7 +151,7 @@ static void list_storages(const survey *s, live_set *set) {
         if (!s->p->steps[step].scratch_bytes) continue;
         set->storages[set->count++] =
             (live_storage){ .first = step,
-                            .last = step,
+                            .last = step + s->together[step] - 1u,
                             .category = CATEGORY_SCRATCH,
                             .bytes = units_align(s->p->steps[step].scratch_bytes, LIVE_ALIGN) };
     }

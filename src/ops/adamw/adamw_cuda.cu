@@ -19,8 +19,11 @@ struct adamw_cuda_update {
     }
 };
 
-static void run(const op_call *c) {
-    cuda_update_run<adamw_cuda_update>(c, op_adamw.update, { .lr = 4, .t = 5, .scale = 6, .ok = 7 });
+static const cuda_update_inputs inputs = { .lr = 4, .t = 5, .scale = 6, .ok = 7 };
+
+static void run(const op_call *c) { cuda_update_run<adamw_cuda_update>(c, op_adamw.update, inputs); }
+void adamw_cuda_sweep(const op_call *calls, uint32_t count) {
+    cuda_update_sweep<adamw_cuda_update>(calls, count, op_adamw.update, inputs);
 }
 
 CUDA_KERNELS(adamw_cuda, { "adamw_cuda_blocks", cuda_accepts, NULL, run });

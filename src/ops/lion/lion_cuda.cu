@@ -19,8 +19,11 @@ struct lion_cuda_update {
     }
 };
 
-static void run(const op_call *c) {
-    cuda_update_run<lion_cuda_update>(c, op_lion.update, { .lr = 3, .t = 0, .scale = 4, .ok = 5 });
+static const cuda_update_inputs inputs = { .lr = 3, .t = 0, .scale = 4, .ok = 5 };
+
+static void run(const op_call *c) { cuda_update_run<lion_cuda_update>(c, op_lion.update, inputs); }
+void lion_cuda_sweep(const op_call *calls, uint32_t count) {
+    cuda_update_sweep<lion_cuda_update>(calls, count, op_lion.update, inputs);
 }
 
 CUDA_KERNELS(lion_cuda, { "lion_cuda_blocks", cuda_accepts, NULL, run });

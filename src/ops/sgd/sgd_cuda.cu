@@ -24,12 +24,26 @@ struct sgd_cuda_plain : sgd_cuda_update {
     GPU_MEMBER void update(const step *s, float *w, float g, float *) { *w = sgd_update_plain(s, *w, g); }
 };
 
+static const cuda_update_inputs inputs = { .lr = 3, .t = 0, .scale = 4, .ok = 5 };
+
+static bool has_buffer(const op_call *c) { return op_in(c, 2)->data != NULL; }
+
 static void run(const op_call *c) {
-    const cuda_update_inputs at = { .lr = 3, .t = 0, .scale = 4, .ok = 5 };
-    if (op_in(c, 2)->data)
-        cuda_update_run<sgd_cuda_update>(c, op_sgd.update, at);
+    if (has_buffer(c))
+        cuda_update_run<sgd_cuda_update>(c, op_sgd.update, inputs);
     else
-        cuda_update_run<sgd_cuda_plain>(c, op_sgd.update, at);
+        cuda_update_run<sgd_cuda_plain>(c, op_sgd.update, inputs);
+}
+
+void sgd_cuda_sweep(const op_call *calls, uint32_t count) {
+    for (uint32_t i = 0, some; i < count; i += some) {
+        bool buffered = has_buffer(&calls[i]);
+        for (some = 1; i + some < count && has_buffer(&calls[i + some]) == buffered;) some++;
+        if (buffered)
+            cuda_update_sweep<sgd_cuda_update>(&calls[i], some, op_sgd.update, inputs);
+        else
+            cuda_update_sweep<sgd_cuda_plain>(&calls[i], some, op_sgd.update, inputs);
+    }
 }
 
 CUDA_KERNELS(sgd_cuda, { "sgd_cuda_blocks", cuda_accepts, NULL, run });
