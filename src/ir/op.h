@@ -54,6 +54,7 @@ typedef struct {
     double work;     /* flops that the kernels really do, waste included; 0: the same */
     work_kind kind;  /* of flops and work */
     bool by_library; /* products that are no kernel's of ours: device_rates.by_library */
+    bool reads;      /* a product of few rows, which has the traffic of other ops: it reads on and on */
 } op_cost;
 
 /* A buffer as kernels see it. Absent optional inputs have data NULL and dtype DTYPE_NONE. */

@@ -25,7 +25,8 @@ static void fit_products(const taken_list *l, device_rates *r) {
     double ff = 0, fm = 0, mm = 0, f = 0, v = 0;
     const measure_taken *m;
     for (int i = 0; (m = next(l, MEASURE_PRODUCTS, &i));) {
-        double seconds = m->seconds - r->call_seconds;
+        double traffic = m->cost.reads ? bytes_of(m) / r->cached : 0;
+        double seconds = m->seconds - r->call_seconds - traffic;
         if (seconds <= 0) continue;
         double x = m->cost.flops / seconds, y = m->cost.bytes_moved / seconds;
         ff += x * x, fm += x * y, mm += y * y, f += x, v += y;

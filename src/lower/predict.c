@@ -34,8 +34,8 @@ double predict_call(const op_cost *cost, double missed_read, double missed_writt
     double again = cost->bytes_again > 0 ? cost->bytes_again * missed_after(rates, cost->bytes_read) : 0;
     double missed = cost->bytes_read * missed_read + cost->bytes_written * missed_written + again;
     double held = cost->bytes_read + cost->bytes_written + cost->bytes_again - missed;
-    double traffic = work_is_products(cost->kind) ? missed / rates->fetched
-                                                  : held / rates->cached + missed / rates->bandwidth;
+    bool fetches = work_is_products(cost->kind) && !cost->reads;
+    double traffic = fetches ? missed / rates->fetched : held / rates->cached + missed / rates->bandwidth;
     return rates->scale * (rates->call_seconds + predict_work(cost, rates) + traffic);
 }
 

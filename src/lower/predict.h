@@ -3,7 +3,8 @@
  *
  * A call takes its start, its work and its traffic. They do overlap, but what shows in whole steps is nearer
  * to their sum than to the larger one. Work is the flops at the rate of their kind, random numbers, and what
- * products copy (from caches, so those have no other traffic with them). Traffic is divided into what a cache
+ * products copy (from caches, so those have no other traffic with them, but for few rows, which copy next to
+ * nothing and read weights as other ops read). Traffic is divided into what a cache
  * still holds and what comes from memory, by the traffic since an operand was last touched (its reuse
  * distance: Mattson et al., "Evaluation techniques for storage hierarchies", IBM Systems Journal 9, 1970).
  *

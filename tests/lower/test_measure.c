@@ -124,6 +124,8 @@ static int make_samples(measure_taken m[MOST]) {
     for (int i = 0; i < 3; i++) {
         op_cost c = { .flops = 1e8 * (i + 1), .bytes_moved = 1e6 * (5 - i), .kind = WORK_PRODUCTS };
         m[count++] = taken(MEASURE_PRODUCTS, c);
+        c.reads = true, c.bytes_read = 3e6;
+        m[count++] = taken(MEASURE_PRODUCTS, c);
         c = (op_cost){ .flops = 1e8 * (i + 1), .bytes_moved = 1e5, .draws = 1e4, .kind = WORK_CODES };
         m[count++] = taken(MEASURE_OTHER_PRODUCTS, c);
         c.kind = WORK_PRODUCTS_HALF;
@@ -195,8 +197,9 @@ static void odd_times_give_rates(void **state) {
         device_rates r = device_rates_default(1);
         int count = make_samples(m), products = 0;
         for (int i = 0; i < count; i++) {
+            double traffic = m[i].cost.reads ? m[i].cost.bytes_read / invented.cached : 0;
             if (m[i].of == MEASURE_PRODUCTS)
-                m[i].seconds = odd ? 1e-3 * ++products : m[i].cost.flops / 1e11 + 2e-6;
+                m[i].seconds = odd ? 1e-3 * ++products : m[i].cost.flops / 1e11 + 2e-6 + traffic;
             if (m[i].of == MEASURE_OTHER_PRODUCTS) m[i].seconds = 1e-5; /* less than what is beside them */
             if (m[i].of == MEASURE_MEMORY) m[i].seconds = 1e-5;         /* less than their work */
         }

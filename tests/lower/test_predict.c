@@ -75,6 +75,8 @@ static void a_call_is_the_sum_of_its_terms(void **state) {
     assert_true(predict_call(&c, 0, 0.25, &r) == 0.5 + 6 + 2);
     r.scale = 2;
     assert_true(predict_call(&c, 0, 0.25, &r) == 17);
+    c.reads = true; /* of few rows: the traffic of other ops */
+    assert_true(predict_call(&c, 0, 0.25, &r) == 2 * (0.5 + 6 + 5.5 + 1));
 }
 
 /* Functions beside other work have their own rate, and a further pass finds what a pass leaves in a cache. */

@@ -122,13 +122,10 @@ static void grad(graph *g, node_id id, const tensor_id *dout, const bool *want, 
         if (want[i]) din[i] = add_gather(g, din[i], dout[0]);
 }
 
-enum {
-    READ_ROWS = 8
-}; /* up to so many, a product takes as long as reading b does, rather than as its panels do */
-
 op_cost matmul_cost(const graph *g, const node *n, const matmul_sizes *s) {
     op_cost c = op_cost_elementwise(g, n, 0);
-    c.kind = s->rows > READ_ROWS ? op_products_kind(g, n) : WORK_ARITHMETIC;
+    c.kind = op_products_kind(g, n);
+    c.reads = s->rows <= MATMUL_STREAM_ROWS && !s->across;
     c.flops = 2.0 * (double)s->rows * (double)s->columns * (double)s->depth;
     c.bytes_moved = matmul_packed_moved(
         &(matmul_problem){ .rows = s->rows,
