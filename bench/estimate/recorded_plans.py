@@ -31,7 +31,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 sys.path.append(str(ROOT / "recipes"))  # behind packages, of which some have the names of recipes
 import record as recipe  # noqa: E402
 import recorded  # noqa: E402
-from recorded_classes import CLASSES  # noqa: E402
+from recorded_classes import CLASSES, GPT, SHARED, text  # noqa: E402
 
 BATCH = 8
 
@@ -68,8 +68,11 @@ class Layer(torch.nn.Module):
 class Own:
     lengths = (96,)
 
+    def __init__(self, **more):
+        self.more = more
+
     def make_model(self):
-        return Mixer()
+        return Mixer(**self.more)
 
     def make_batch(self, size, length):
         return {name: torch.zeros(size, length, dtype=torch.long) for name in ("ids", "labels")}
@@ -113,6 +116,16 @@ CASES |= {name + " bf16": lambda name=name: Half(CLASSES[name]()) for name in TA
 CASES |= {"Mixer (one's own)": Own, "timm resnet18": lambda: Pictures("resnet18", 160),
           "timm vit_tiny": lambda: Pictures("vit_tiny_patch16_224", 224, depth=4),
           "timm convnext_atto": lambda: Pictures("convnext_atto", 128)}
+# Products are worth keeping where they take longer than a call's beginning; logits are the peak of many words.
+WIDE, WORDS = dict(hidden_size=256, intermediate_size=704), dict(vocab_size=4096)
+LARGE = {"GPT2LMHeadModel wide": text("GPT2LMHeadModel", "GPT2Config", GPT, n_embd=256),
+         "LlamaForCausalLM wide": text("LlamaForCausalLM", "LlamaConfig", SHARED | WIDE, head_dim=64),
+         "Mixer wide (one's own)": lambda: Own(width=256, depth=4),
+         "GPT2LMHeadModel of many words": text("GPT2LMHeadModel", "GPT2Config", GPT | WORDS),
+         "LlamaForCausalLM of many words": text("LlamaForCausalLM", "LlamaConfig", SHARED | WORDS),
+         "Mixer of many words (one's own)": lambda: Own(words=4096)}
+LARGE |= {"GPT2LMHeadModel wide bf16": lambda: Half(LARGE["GPT2LMHeadModel wide"]())}
+ALL = CASES | LARGE
 
 
 # What is said to snug; recorded: autocast, as the step is recorded; half: floats of batches have 16 bits; narrow:
@@ -207,7 +220,7 @@ def worker(rank, folder, name, which, sources):
     for source in sources:
         policy = policy_of(source)
         with torch.backends.mkldnn.flags(enabled=not setting.get("narrow", False)):
-            answers.append([run(CASES[name](), policy, planned, setting.get("half", False), rank)
+            answers.append([run(ALL[name](), policy, planned, setting.get("half", False), rank)
                             for planned in (True, False)])
     if not rank:
         torch.save(answers, folder / "answers.pt")
@@ -216,7 +229,7 @@ def worker(rank, folder, name, which, sources):
 
 
 def record(_, folder, name, which):
-    case, setting = CASES[name](), SETTINGS[which]
+    case, setting = ALL[name](), SETTINGS[which]
     with contextlib.redirect_stderr(io.StringIO()):
         recipe.record(case.make_model, case.make_batch, case.loss_of,
                       lambda m: torch.optim.AdamW(m.parameters(), foreach=True), batches=(1, 2, 3),

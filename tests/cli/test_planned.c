@@ -68,6 +68,17 @@ static void what_cannot_be_asked_is_refused(void **state) {
         { STEP "--memory 1GiB --adapter-rank 8 --base-bits 4 --emit torch",
           "leave --base-bits or --emit out" },
         { STEP "--memory 1GiB --adapter-rank 8 --adapter-targets q_proj", "no product of a linear module" },
+        { STEP "--memory 1GiB --gradient-checkpointing --checkpoint-saves mm",
+          "leave --gradient-checkpointing out" },
+        { STEP "--checkpoint-saves mm", "say --gradient-checkpointing as well" },
+        { STEP "--gradient-checkpointing --checkpoint-saves mm,softplus", "no operation 'softplus'" },
+        { STEP "--gradient-checkpointing --checkpoint-saves empty_like",
+          "changes in place what was to be kept" },
+        { "estimate gpt2 --gradient-checkpointing --checkpoint-saves mm", "is of a recorded step" },
+        { "estimate gpt2 --loss-chunks 4", "--loss-chunks is of a recorded step" },
+        { STEP "--loss-chunks 1", "--loss-chunks" },
+        { STEP "--memory 1GiB --gpus 2 --shard fsdp --loss-chunks 4 --emit torch",
+          "no --loss-chunks beside" },
         { STEP "--memory 1GiB --allow precision", "there are dtype, dtype=autocast" },
         { STEP "--allow dtype", "say --memory SIZE as well" },
         { "estimate gpt2 --allow dtype", "--allow is for --framework snug" },
@@ -127,6 +138,7 @@ static void policies_say_the_settings(void **state) {
         { "--dtype half", "p.data = p.data.to(torch.bfloat16)", "def prepare" },
         { "--adapter-rank 8 --adapter-dropout 0.1",
           "LoraConfig(r=8, lora_dropout=0.1, target_modules=ADAPTED)", "from peft import" },
+        { "--loss-chunks 4", "HEAD = \"head\"", "cross_entropy(input.head(rows), target" },
         { "--gpus 2 --shard ddp", "model = DistributedDataParallel(model)", "of each device" },
         { "--gpus 2 --shard fsdp", "fully_shard(base.get_submodule(name))", "UNITS = [" },
         { "--gpus 2 --shard fsdp --dtype autocast", "fully_shard(model, mp_policy=policy)",
@@ -196,7 +208,8 @@ static bool find_python(const char *packages, char python[256]) {
 }
 
 static void a_step_takes_what_was_promised(void **state) {
-    static const char *const budgets[] = { "1200000", "1500000", "2MiB", "3500000", "1GiB" };
+    static const char *const budgets[] = { "1200000", "1500000", "2MiB",
+                                           "3500000", "1GiB",    "1800000 --micro-batch 8 --loss-chunks 5" };
     char python[256], line[256], path[32], promised[32], all[1024] = "";
     (void)state;
     if (SANITIZED || !find_python("torch, transformers", python)) skip();

@@ -141,6 +141,32 @@ static void results_may_stay(void **state) {
     recording_close(&r);
 }
 
+/* Head and loss in pieces of rows, 8 x 48: PyTorch's own of the policies that are emitted for step_plans. */
+static void head_and_loss_may_come_in_pieces(void **state) {
+    static const uint64_t counts[][2] = { { 4, 5774904 }, { 7, 5766840 } };
+    recording r;
+    torch_settings s = at(8, 48);
+    torch_result out;
+    (void)state;
+    assert_int_equal(recording_read(SNUG_ROOT "/tests/estimate/recorded/step_plans.json", &r), STATUS_OK);
+    uint64_t whole = peak_of(&r, &s);
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        s.loss_chunks = (int64_t)counts[i][0];
+        assert_int_equal(peak_of(&r, &s), counts[i][1]);
+        assert_true(counts[i][1] < whole);
+    }
+    s.loss_chunks = 4096; /* rows are no more than 384 */
+    uint64_t least = peak_of(&r, &s);
+    s.loss_chunks = 384;
+    assert_int_equal(peak_of(&r, &s), least);
+    for (uint32_t i = 0; i < r.programs[0].strings.count; i++)
+        if (strcmp(r.programs[0].strings.of[i], "_log_softmax.default") == 0)
+            memcpy(r.programs[0].strings.of[i], "_log_sigmoid", 12);
+    assert_int_equal(recorded_play(&r, &s, &out), STATUS_INVALID);
+    assert_non_null(strstr(status_message(), "is not of a log_softmax"));
+    recording_close(&r);
+}
+
 /* A bias of zeros wants a gradient only where its blocks are computed again, as T5's: 16 KiB of 2 x 64. */
 static void code_may_do_otherwise_where_modules_are_computed_again(void **state) {
     static const counted of_switched[] = { { 2, 64, false, 943740 }, { 5, 64, false, 1816628 },
@@ -472,6 +498,7 @@ int main(void) {
         cmocka_unit_test(peaks_are_those_of_the_steps_themselves),
         cmocka_unit_test(modules_may_lie_within_one_another),
         cmocka_unit_test(results_may_stay),
+        cmocka_unit_test(head_and_loss_may_come_in_pieces),
         cmocka_unit_test(code_may_do_otherwise_where_modules_are_computed_again),
         cmocka_unit_test(the_librarys_switch_may_make_another_step),
         cmocka_unit_test(without_modules_that_repeat_none_is_computed_again),

@@ -148,8 +148,10 @@ typedef struct {
     uint32_t gradient;   /* of the loss itself; 0: nobody has made one */
     uint32_t outer;      /* of the rows that the head was given */
     gradient_of order[MOST_GRADIENTS];
-    uint32_t made[MOST_GRADIENTS]; /* what is made so; of the rows what comes before a cast */
-    uint32_t gradients;            /* how many there are */
+    uint32_t made[MOST_GRADIENTS];    /* what is made so; of the rows what comes before a cast */
+    uint32_t partial[MOST_GRADIENTS]; /* ... by the first piece */
+    uint32_t gradients;               /* how many there are */
+    uint32_t pieces;
     const char *given_type, *row_type, *logit_type,
         *wide_type;         /* narrow and wide ones are the same without casts */
     bool *flows;            /* by storage: lies in backward between loss and product */
@@ -348,37 +350,49 @@ static uint32_t put_loss_backward(chunking *c, const piece *x, const computed *y
     return narrow;
 }
 
-/* The product's backward. Autograd adds what later pieces make of weights to what the first has made. Returns
- * the gradient of the piece's rows; 0: nobody wants it. */
-static uint32_t put_product_backward(chunking *c, const piece *x, const computed *y, uint32_t g, bool first) {
+/* A gradient of the weight or bias, of the piece that is `turn`th. What the first has made of a weight is a
+ * view to autograd, so the second is not added in place; all else is. */
+static void add_up(chunking *c, uint32_t i, uint32_t made, uint32_t turn) {
+    bool view = c->order[i] == OF_WEIGHT;
+    if (view && turn == 1)
+        put(c, (edit_new_call){
+                   "add.Tensor", RECORDING_BACKWARD, 0, 0, { c->partial[i], made }, { c->made[i] } });
+    else if (turn)
+        put(c,
+            (edit_new_call){ "add_.Tensor", RECORDING_BACKWARD, 0, 0, { c->made[i], made }, { c->made[i] } });
+}
+
+/* The product's backward; pieces take turns from the last one on. Returns the gradient of the piece's rows;
+ * 0: nobody wants it. */
+static uint32_t put_product_backward(chunking *c, const piece *x, const computed *y, uint32_t g,
+                                     uint32_t turn) {
     const recorded_head *h = c->h;
-    uint32_t rows = 0, more[MOST_GRADIENTS] = { 0 };
+    uint32_t rows = 0, made[MOST_GRADIENTS] = { 0 };
     for (uint32_t i = 0; i < c->gradients; i++) {
         edit_new_call call = { "mm.default", RECORDING_BACKWARD, 0, x->product, { g, y->weight }, { 0 } };
         if (c->order[i] == OF_ROWS) {
-            call.makes[0] = rows = made_of(c, c->row_type, x->rows, h->width);
+            made[i] = rows = made_of(c, c->row_type, x->rows, h->width);
         } else {
-            const edit_storage *whole = edit_at(c->e, c->made[i]);
-            double numbers = edit_numbers(c->e, c->made[i]);
-            const char *type = c->e->strings.of[whole->dtype];
+            bool alone = c->pieces == 1 || (c->order[i] == OF_BIAS && !turn);
+            made[i] = alone ? c->made[i]
+                            : made_of(c, edit_dtype(c->e, c->made[i]), edit_numbers(c->e, c->made[i]), 0);
+            if (!turn) c->partial[i] = made[i];
             call.reads[1] = c->order[i] == OF_WEIGHT ? y->rows : 0;
             if (c->order[i] == OF_BIAS) call.name = "sum.dim_IntList";
-            call.makes[0] = first ? c->made[i] : (more[i] = made_of(c, type, numbers, 0));
         }
+        call.makes[0] = made[i];
         uint32_t at = put(c, call);
         if (c->order[i] != OF_BIAS) count_operations(c, x, at);
     }
     for (uint32_t i = 0; i < c->gradients; i++)
-        if (more[i])
-            put(c, (edit_new_call){
-                       "add_.Tensor", RECORDING_BACKWARD, 0, 0, { c->made[i], more[i] }, { c->made[i] } });
+        if (c->order[i] != OF_ROWS) add_up(c, i, made[i], turn);
     if (!rows || !h->narrows) return rows;
     uint32_t wide = made_of(c, c->given_type, x->rows, h->width);
     put(c, (edit_new_call){ "_to_copy.default", RECORDING_BACKWARD, 0, x->narrows, { rows }, { wide } });
     return wide;
 }
 
-static uint32_t piece_backward(chunking *c, const piece *x, uint32_t given, bool first) {
+static uint32_t piece_backward(chunking *c, const piece *x, uint32_t given, uint32_t turn) {
     const recorded_head *h = c->h;
     uint32_t weight = h->weight, copy = maker_of(c->e, h->weight);
     if (copy) { /* autocast's, anew */
@@ -389,7 +403,7 @@ static uint32_t piece_backward(chunking *c, const piece *x, uint32_t given, bool
     piece again = *x;
     computed y = compute(c, &again, given, weight, x);
     uint32_t g = put_loss_backward(c, x, &y);
-    return put_product_backward(c, x, &y, g, first);
+    return put_product_backward(c, x, &y, g, turn);
 }
 
 /* Gradients of the pieces' rows wait for each other, and are joined then; where rows were cut off, with zeros
@@ -424,10 +438,10 @@ static void put_pieces(chunking *c, piece *pieces, uint32_t *rows, uint32_t coun
     uint32_t last = edit_makes(c->e, pieces[used - 1].loss)[0];
     put(c, (edit_new_call){ "div.Tensor", RECORDING_FORWARD, 0, 0, { last }, { c->total } });
     if (!backward) return;
-    c->at = c->e->calls[backward].before;
+    c->at = c->e->calls[backward].before, c->pieces = used;
     take_out(c, backward);
     for (uint32_t i = used; i-- > 0;) {
-        uint32_t of_rows = piece_backward(c, &pieces[i], given, i + 1 == used);
+        uint32_t of_rows = piece_backward(c, &pieces[i], given, used - 1 - i);
         if (of_rows) rows[joined++] = of_rows;
     }
     if (joined && c->outer) join_rows(c, rows, joined);
