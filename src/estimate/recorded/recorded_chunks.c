@@ -16,6 +16,11 @@ static uint32_t maker_of(const recorded_edit *e, uint32_t storage) {
     return is_forward(e, born) ? born : 0;
 }
 
+/* Calls of a stranger's file may read or make nothing. */
+static bool has_operands(const recorded_edit *e, uint32_t call) {
+    return call && e->calls[call].reads && e->calls[call].makes;
+}
+
 /* A weight, or autocast's copy of one. */
 static bool is_weight(const recorded_edit *e, uint32_t storage) {
     uint32_t call = maker_of(e, storage);
@@ -31,14 +36,14 @@ static status no_head(const recorded_edit *e, const char *why, const char *what)
 static status find_loss(const recorded_edit *e, recorded_head *h) {
     for (uint32_t call = edit_first(e); call; call = edit_next(e, call)) {
         bool loss = edit_is_call(e, call, "nll_loss_forward") || edit_is_call(e, call, "nll_loss2d_forward");
-        if (!is_forward(e, call) || !loss) continue;
+        if (!is_forward(e, call) || !loss || !has_operands(e, call)) continue;
         if (h->loss) return no_head(e, "forward", " has several losses over classes");
         h->loss = call;
     }
     if (!h->loss) return no_head(e, "forward", " has no loss over classes (F.cross_entropy)");
     for (uint32_t k = 0; k < e->calls[h->loss].reads; k++) {
         uint32_t s = edit_reads(e, h->loss)[k], by = maker_of(e, s);
-        if (by && edit_is_call(e, by, "_log_softmax"))
+        if (has_operands(e, by) && edit_is_call(e, by, "_log_softmax"))
             h->softmax = by;
         else if (!h->target)
             h->target = s;
@@ -46,10 +51,14 @@ static status find_loss(const recorded_edit *e, recorded_head *h) {
     return h->softmax && h->target ? STATUS_OK : no_head(e, "the loss", " is not of a log_softmax");
 }
 
+enum { MOST_COPIES = 16 }; /* between head and loss */
+
 /* From the loss back to the product that makes logits. */
 static status find_product(const recorded_edit *e, recorded_head *h) {
-    for (uint32_t call = maker_of(e, edit_reads(e, h->softmax)[0]);;) {
-        if (!call) return no_head(e, "what the loss", " reads is made by no product");
+    uint32_t call = maker_of(e, edit_reads(e, h->softmax)[0]);
+    for (int steps = 0;; steps++) {
+        if (!has_operands(e, call) || steps == MOST_COPIES)
+            return no_head(e, "what the loss", " reads is made by no product");
         const char *name = edit_call_name(e, call);
         if (edit_is_call(e, call, "mm") || edit_is_call(e, call, "addmm")) {
             h->product = call, h->module = e->calls[call].module;
@@ -80,7 +89,8 @@ static void find_operands(const recorded_edit *e, recorded_head *h) {
         }
     }
     uint32_t call = maker_of(e, h->given);
-    bool narrows = call && edit_is_call(e, call, "_to_copy") && e->calls[call].module == h->module &&
+    bool narrows = has_operands(e, call) && edit_is_call(e, call, "_to_copy") &&
+                   e->calls[call].module == h->module &&
                    edit_width(edit_dtype(e, h->given)) < edit_width(edit_dtype(e, edit_reads(e, call)[0]));
     if (narrows) h->narrows = call, h->given = edit_reads(e, call)[0];
 }
@@ -221,7 +231,8 @@ static void find_outer(chunking *c) {
     for (uint32_t i = 0; i < c->gradients; i++)
         if (c->order[i] == OF_ROWS) c->outer = c->made[i];
     for (uint32_t call = edit_first(e); c->h->narrows && call; call = edit_next(e, call))
-        if (e->calls[call].phase == RECORDING_BACKWARD && e->calls[call].of == c->h->narrows)
+        if (e->calls[call].phase == RECORDING_BACKWARD && e->calls[call].of == c->h->narrows &&
+            has_operands(e, call))
             c->outer = edit_makes(e, call)[0];
 }
 
@@ -394,7 +405,8 @@ static uint32_t put_product_backward(chunking *c, const piece *x, const computed
 
 static uint32_t piece_backward(chunking *c, const piece *x, uint32_t given, uint32_t turn) {
     const recorded_head *h = c->h;
-    uint32_t weight = h->weight, copy = maker_of(c->e, h->weight);
+    bool is_copy = edit_at(c->e, h->weight)->role != RECORDING_PARAMETER;
+    uint32_t weight = h->weight, copy = is_copy ? maker_of(c->e, h->weight) : 0;
     if (copy) { /* autocast's, anew */
         weight = made_of(c, edit_dtype(c->e, h->weight), h->classes, h->width);
         put(c, (edit_new_call){
