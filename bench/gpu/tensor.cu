@@ -459,7 +459,7 @@ static const struct {
     void (*run)(const floats &);
 } float_variants[] = { { "large", run_floats<tensor_large> }, { "small", run_floats<tensor_small> } };
 
-static bool has_floats() { return gpu->capability >= GPU_MMA_FP8_LEAST; }
+static bool has_floats() { return gpu_mma_fp8_known(gpu->capability); }
 
 /* Whole numbers, some of them, again and again. */
 static floats open_floats(int64_t rows, int64_t columns, int64_t depth, bool over_rows) {

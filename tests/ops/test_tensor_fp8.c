@@ -335,6 +335,9 @@ static void they_are_asked_for(void **state) {
                   { INSTRUCTIONS_TENSOR, 90, true, true },
                   { INSTRUCTIONS_TENSOR, 89, false, true },
                   { INSTRUCTIONS_TENSOR, 86, false, false },
+                  { INSTRUCTIONS_TENSOR, 100, false, false },
+                  { INSTRUCTIONS_TENSOR, 100, true, true },
+                  { INSTRUCTIONS_TENSOR, 120, false, true },
                   { INSTRUCTIONS_TENSOR, 80, true, true },
                   { INSTRUCTIONS_TENSOR, 75, true, false },
                   { "auto", 90, false, false }, /* until a GPU has confirmed them */

@@ -15,11 +15,14 @@
  * The order of the sums within one mma is the hardware's; the twin adds in f64 and rounds once. So both have
  * the same bits only where every sum is exact.
  *
- * Of floats of 8 bits (8.9 and later) the hardware keeps less: on 9.0 products are aligned to the largest of
- * them, and some 14 bits of their sum remain, from one mma to the next as well (DeepSeek-AI, "DeepSeek-V3
- * technical report", arXiv:2412.19437, section 3.3.2). The twin knows nothing of that: it assumes sums as
- * exact as those of 16 bits. What a GPU adds is nearer to the twin the fewer mma follow each other on one
- * sum, so who uses them adds short sums on in f32. */
+ * Floats of 8 bits are multiplied by units of their own on 8.9 and on 12.0. For 9.0, and for 10.0, ptxas
+ * makes conversions to f16 and two mma of f16 of each, as fast as 16 bits at best (nvcc 13.0: F2FP and HMMA
+ * where the others have QMMA). On 10.0 that leaves kernels with many sums too few registers, so there are
+ * none. Units for 8 bits keep less of a sum: those that 9.0 has for groups of warps align products to the
+ * largest of them, and some 14 bits remain, from one instruction to the next as well (DeepSeek-AI,
+ * "DeepSeek-V3 technical report", arXiv:2412.19437, section 3.3.2). What 8.9 and 12.0 keep is not known here.
+ * The twin knows nothing of that: it assumes sums as exact as those of 16 bits. What a GPU adds is nearer to
+ * the twin the fewer mma follow each other on one sum, so who uses them adds short sums on in f32. */
 #pragma once
 
 #include "device/cuda/gpu.h"
@@ -30,13 +33,18 @@
 #define GPU_HAS_MMA 0
 #endif
 
-#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 890
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 1200 || (__CUDA_ARCH__ >= 890 && __CUDA_ARCH__ < 1000)
 #define GPU_HAS_MMA_FP8 1
 #else
 #define GPU_HAS_MMA_FP8 0
 #endif
 
-enum { GPU_MMA_LEAST = 80, GPU_MMA_FP8_LEAST = 89 /* capabilities */ };
+enum { GPU_MMA_LEAST = 80 /* capability */ };
+
+/* Of floats of 8 bits. */
+static inline bool gpu_mma_fp8_known(uint32_t capability) {
+    return capability >= 120 || (capability >= 89 && capability < 100);
+}
 
 /* The types of numbers, as tags. */
 struct gpu_bf16 {};

@@ -23,7 +23,9 @@ struct matmul_fp8_weight {
 /* A square is read once: a thread keeps 4 x 4 of its numbers in each EACH rows of it, columns a warp apart,
  * until the largest of all is known. */
 enum {
-    MATMUL_FP8_EACH = GPU_BLOCK / GPU_WARP * 4,
+    MATMUL_FP8_THREADS = 512, /* with half as many, ptxas spills for 10.0 */
+    MATMUL_FP8_WARPS = MATMUL_FP8_THREADS / GPU_WARP,
+    MATMUL_FP8_EACH = MATMUL_FP8_WARPS * 4,
     MATMUL_FP8_TIMES = FP8_TILE / MATMUL_FP8_EACH,
     MATMUL_FP8_WORDS = FP8_TILE / 4,    /* of a line of codes */
     MATMUL_FP8_LINE = FP8_TILE / 4 + 1, /* words from one to the next in shared memory: in other banks */
@@ -48,7 +50,7 @@ GPU_INLINE uint8_t matmul_fp8_scale(fp8_form form, int32_t mine, int32_t *shared
     mine = cuda_warp_most(mine);
     if (cuda_lane() == 0) shared[threadIdx.x / GPU_WARP] = mine;
     __syncthreads();
-    for (int warp = 0; warp < GPU_BLOCK / GPU_WARP; warp++) mine = shared[warp] > mine ? shared[warp] : mine;
+    for (int warp = 0; warp < MATMUL_FP8_WARPS; warp++) mine = shared[warp] > mine ? shared[warp] : mine;
     __syncthreads();
     return fp8_scale(form, mine);
 }
@@ -68,14 +70,14 @@ GPU_INLINE void matmul_fp8_turn(const matmul_fp8_weight &m, const matmul_fp8_num
         }
     __syncthreads();
     if (row + 4 * lane >= m.rows) return;
-    for (int line = warp; line < FP8_TILE && column + line < m.width; line += GPU_BLOCK / GPU_WARP)
+    for (int line = warp; line < FP8_TILE && column + line < m.width; line += MATMUL_FP8_WARPS)
         *GPU_WIDE(uint32_t, m.codes + (column + line) * m.stride + row + 4 * lane) =
             shared[line * MATMUL_FP8_LINE + lane];
 }
 
 /* One square to a block. */
 template <bool TURNED>
-__global__ void __launch_bounds__(GPU_BLOCK, 2)
+__global__ void __launch_bounds__(MATMUL_FP8_THREADS)
     matmul_fp8_square_kernel(matmul_fp8_weight m, int64_t blocks) {
     GPU_SHARED(uint32_t, shared);
     const cuda_cell at = cuda_split((int64_t)blockIdx.x, blocks);
@@ -109,8 +111,8 @@ template <bool TURNED>
 static void matmul_fp8_round(const matmul_fp8_weight &m) {
     int64_t blocks = fp8_blocks(m.width), squares = fp8_blocks(m.rows) * blocks;
     if (squares > 0)
-        GPU_LAUNCH((matmul_fp8_square_kernel<TURNED>), (unsigned)squares, GPU_BLOCK, MATMUL_FP8_SHARED, m,
-                   blocks);
+        GPU_LAUNCH((matmul_fp8_square_kernel<TURNED>), (unsigned)squares, MATMUL_FP8_THREADS,
+                   MATMUL_FP8_SHARED, m, blocks);
 }
 
 /* ---- from the call ---- */

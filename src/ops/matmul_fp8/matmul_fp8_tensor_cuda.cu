@@ -7,7 +7,7 @@ extern "C" {
 
 static bool accepts(const op_call *c) {
     const matmul_fp8_attributes *t = matmul_fp8_of(c);
-    bool codes = c->capability >= GPU_MMA_FP8_LEAST && t->b_form == FP8_E4M3;
+    bool codes = gpu_mma_fp8_known(c->capability) && t->b_form == FP8_E4M3;
     return instructions_tensor() && (t->ta ? c->capability >= GPU_MMA_LEAST : codes) && cuda_accepts(c);
 }
 

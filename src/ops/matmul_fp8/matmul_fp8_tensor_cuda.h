@@ -1,18 +1,19 @@
 /* Products of floats of 8 bits on tensor cores (mma.sync), by the kernel of matmul_tensor_cuda.h.
  *
  * Along a row scales change every FP8_TILE depths, and so do a weight's. So codes are multiplied as they are
- * (capability 8.9 and later), each FP8_TILE depths from 0, and a fused multiply-add takes the two scales'
- * product with them onto the sum: a power of 2, so rounding is the addition's alone. What accumulates between
- * two such additions are four mma, of which the hardware is known to keep some 14 bits (mma.h). Where the
- * product of two scales is beyond f32, or either is NaN, so are the sums.
+ * (capabilities 8.9, 9.0 and 12.0), each FP8_TILE depths from 0, and a fused multiply-add takes the two
+ * scales' product with them onto the sum: a power of 2, so rounding is the addition's alone. What accumulates
+ * between two such additions are four mma, of whose sums units for 8 bits may keep some 14 bits (mma.h).
+ * Where the product of two scales is beyond f32, or either is NaN, so are the sums.
  *
  * Over rows, for the gradient of a weight, scales change from depth to depth: codes are widened to the bf16
  * that they stand for, exactly, on their way into shared memory, and multiplied as those (8.0 and later).
  * This has the bits of matmul_tensor on the same numbers, with slices of MATMUL_SLICE depths.
  *
- * What bounds it, reckoned: along rows the tensor cores, as for 16 bits at twice the rate: a tile reads as
- * many bytes of shared memory for an mma. Over rows the widening, some six instructions a code, beside half
- * an mma of bf16 for each thirty-two. */
+ * What bounds it, reckoned: along rows the tensor cores where these have units for 8 bits, at twice the rate
+ * of 16: a tile reads as many bytes of shared memory for an mma. On 9.0 six conversions for each mma of f16
+ * stand beside it. Over rows the widening, some six instructions a code, beside half an mma of bf16 for each
+ * thirty-two. */
 #pragma once
 
 #include "ops/matmul/matmul_tensor_cuda.h"
