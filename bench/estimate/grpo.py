@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""`snug estimate --trainer grpo` beside TRL's own GRPOTrainer, on the CPU: grpo.py SNUG [SETTING ...]
+"""`snug estimate --trainer grpo` beside TRL's own GRPOTrainer, on the CPU:
+grpo.py SNUG [SETTING ...]; GRPO_MODELS="llama;gpt2" asks of some models alone
 
 Small models with random weights make texts, score them and learn from them, as TRL does it; each phase runs under
 PyTorch's profiler, which counts every allocation, and its peak is compared with the phase's likely bytes. The first
@@ -81,6 +82,8 @@ def make_trainer(folder, arguments, more):
     for group in trainer.optimizer.optimizer.param_groups:
         group |= {"fused": False, "foreach": True}
     trainer.model.train()
+    if args.gradient_checkpointing:  # which train() switches on
+        trainer.model.gradient_checkpointing_enable({"use_reentrant": False})
     return trainer
 
 
@@ -193,8 +196,10 @@ def cell(told, was):
 def main():
     torch.set_num_threads(1)
     snug, names = sys.argv[1], sys.argv[2:] or list(SETTINGS)
+    which = os.environ.get("GRPO_MODELS", ";".join(MODELS)).split(";")
     print("| model | setting | " + " | ".join(PHASES.values()) + " |\n|---|---|" + "---|" * len(PHASES))
-    for model, config in MODELS.items():
+    for model in which:
+        config = MODELS[model]
         with tempfile.TemporaryDirectory() as folder:
             folder = pathlib.Path(folder)
             torch.manual_seed(1)

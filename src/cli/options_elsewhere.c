@@ -373,8 +373,8 @@ const option options_elsewhere[] = {
       .commands = OUTSIDE,
       .needs = "framework=hf|pytorch|litgpt|torchtitan",
       .offset = FIELD(estimate.compiled),
-      .help = "the model goes through torch.compile, which has no rules: the interval reaches to what was "
-              "measured" },
+      .help = "the model goes through torch.compile, which has no rules but torchtitan's: the interval "
+              "reaches to what was measured" },
     { .name = "cudnn-benchmark",
       .kind = OPTION_FLAG,
       .group = GROUP_ELSEWHERE,

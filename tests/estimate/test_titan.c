@@ -58,6 +58,8 @@ static void states_are_shared_out(void **state) {
     assert_true(asked(s).at.weights == 4 * all / 8);
     s.replicas = 1, s.contexts = 2; /* contexts share weights out too */
     assert_true(asked(s).at.weights == 4 * all / 16);
+    s.tensor = 2, s.experts = 8; /* experts of 8 lie on 2 x 2 devices and as many shares */
+    assert_int_equal(titan_least_devices(&s), 8);
     s = plain, s.tensor = 2;
     assert_true(asked(s).shards == 4);
     assert_true(asked(s).at.weights == 4 * all / 8);

@@ -264,12 +264,18 @@ static status indivisible(const char *what, int64_t number, const char *option, 
                       option, (long long)by);
 }
 
+/* Experts are divided among the devices of tensors, contexts and shares together. */
 int64_t titan_least_devices(const titan_settings *s) {
-    return s->tensor * s->pipeline * s->contexts * s->replicas;
+    int64_t dense = s->tensor * s->contexts, a = dense, b = s->experts;
+    while (b) {
+        int64_t rest = a % b;
+        a = b, b = rest;
+    }
+    return s->pipeline * s->replicas * dense * (s->experts / a);
 }
 
 static status check_devices(const titan_settings *s) {
-    int64_t each = titan_least_devices(s);
+    int64_t each = s->tensor * s->pipeline * s->contexts * s->replicas;
     if (s->gpus % each)
         return status_set(STATUS_INVALID,
                           "--gpus %lld: tensor, pipeline and context parallelism take %lld devices for %lld "

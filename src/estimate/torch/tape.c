@@ -310,6 +310,14 @@ static void hold_inputs(player *p, uint32_t first, uint32_t last, bool hold, rea
         }
 }
 
+static void let_inputs_go(player *p, uint32_t first, uint32_t last, reading *held) {
+    for (uint32_t i = first; i < last; i++)
+        for (int k = 0; k < TAPE_IN; k++) {
+            give(p, held[i].of[k]);
+            held[i].of[k] = 0;
+        }
+}
+
 static void play_forward(player *p, reading *places, reading *held) {
     p->now = "forward";
     count_readers(p, 1, p->t->calls.count);
@@ -317,9 +325,11 @@ static void play_forward(player *p, reading *places, reading *held) {
         if (tape_at(p->t, v)->held || tape_at(p->t, v)->outlives) p->readers[v]++;
     for (uint32_t i = 1; i < p->t->calls.count; i++) {
         bool again = p->s->checkpointing && !p->s->evaluates && call_at(p, i)->site >= 0;
-        if (again && (i == 1 || call_at(p, i - 1)->site != call_at(p, i)->site))
+        bool frame = p->s->evaluates && p->s->frames && call_at(p, i)->site >= 0;
+        if ((again || frame) && (i == 1 || call_at(p, i - 1)->site != call_at(p, i)->site))
             hold_inputs(p, i, end_of_site(p, i), true, held);
         forward(p, i, !again && !p->s->evaluates, places);
+        if (frame && i + 1 == end_of_site(p, i)) let_inputs_go(p, begin_of_site(p, i), i + 1, held);
     }
     for (tape_value v = 1; v < p->t->items.count; v++)
         if (tape_at(p->t, v)->held && p->of[v]) drop_value(p, v);
@@ -337,11 +347,7 @@ static void replay(player *p, uint32_t first, uint32_t last, reading *places, re
     count_readers(p, first, last);
     if (p->s->reentrant) p->readers[call_at(p, last - 1)->out]++; /* what it makes */
     for (uint32_t i = first; i < last; i++) forward(p, i, true, places);
-    for (uint32_t i = first; i < last; i++)
-        for (int k = 0; k < TAPE_IN; k++) {
-            give(p, held[i].of[k]);
-            held[i].of[k] = 0;
-        }
+    let_inputs_go(p, first, last, held);
 }
 
 static void linger(player *p, array *among, uint32_t s) {

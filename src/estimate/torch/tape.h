@@ -112,6 +112,7 @@ typedef struct {
     bool accumulates;         /* gradients of earlier micro-batches exist and are added to */
     bool adds_anew;           /* the two gradients of a weight that two calls read stand beside their sum */
     bool evaluates;           /* forward without gradients, after training: nothing is kept for backward */
+    bool frames;              /* ... by functions that hold what a block was given until it returns */
     bool within;              /* ... between two micro-batches: gradients of the earlier ones are there */
     bool fills;               /* gradients become zeros before a step, and stay */
     bool clears_late;         /* gradients go when forward of the next step is done */

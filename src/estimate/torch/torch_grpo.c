@@ -134,8 +134,8 @@ static double backward_bytes(const torch_reading *r, const tiles *z, tape_value 
  * Under autocast the copies of all weights are gone by then, which are more. */
 static void draw(torch_reading *r, tape_value x, tape_value w, int64_t vocabulary) {
     int64_t width = torch_elements(r, w) / vocabulary, texts = torch_elements(r, x) / width / r->s->context;
-    tape_value last = torch_call(r, (tape_call){ .what = "last", .in = { x }, .view = true }, texts * width,
-                                 torch_width(r, x));
+    tape_value last = torch_call(r, (tape_call){ .what = "last", .in = { x, r->embedded }, .view = true },
+                                 texts * width, torch_width(r, x));
     tape_value logits = torch_linear(r, last, w, 0, vocabulary);
     tape_at(r->t, logits)->term = TAPE_LOGITS;
     double drawn = r->s->types == TORCH_AUTOCAST ? 0 : 12 * (double)(texts * vocabulary);
@@ -163,7 +163,7 @@ void torch_grpo_loss(torch_reading *r, tape_value x, tape_value w, int64_t vocab
     }
     int64_t width = torch_elements(r, w) / vocabulary, scored = s->cuda ? s->grpo.completion : s->context - 1;
     tape_at(r->t, x)->held = true; /* by what the model's body has returned */
-    tape_value all = torch_call(r, (tape_call){ .what = "slice", .in = { x }, .view = true },
+    tape_value all = torch_call(r, (tape_call){ .what = "slice", .in = { x, r->embedded }, .view = true },
                                 s->batch * (s->context - 1) * width, torch_width(r, x));
     tape_call select = { .what = s->cuda ? "index" : "reshape",
                          .in = { all },
@@ -211,6 +211,13 @@ static status play_pass(const model *m, const torch_settings *s, const torch_pas
     return torch_estimate(m, &with, out);
 }
 
+/* accelerate puts autocast around the forward of what it prepares. generate of PEFT's model calls that of the
+ * model within, which has none: all is in the type of the base. */
+static torch_types types_of_texts(const torch_settings *s) {
+    if (!s->adapter_rank || s->types != TORCH_AUTOCAST || s->base_bits == 4) return s->types;
+    return s->base_bits == 32 ? TORCH_F32 : TORCH_HALF;
+}
+
 /* Prompts are seen at once, then the texts grow by a token at a time: the longer of both counts. Prompts of
  * one group are equal, and have no mask then. DeepSpeed gathers all weights for it; FSDP those of the root
  * and, as in each forward, those of one block. */
@@ -221,6 +228,7 @@ static status play_generating(const model *m, const torch_settings *s, torch_res
     with.batch = texts;
     with.padded = s->padded && texts > s->grpo.generations;
     with.step = 0;
+    with.types = types_of_texts(s);
     torch_pass as = { .makes = true, .within = makes_within(s) };
     as.whole = torch_is_shared(s) && s->shard == TORCH_ZERO3;
     as.cached = with.context = prompt;

@@ -42,6 +42,7 @@ static void read_embedding(torch_reading *r, const node *n) {
     if (!r->s->litgpt && torch_is_target(r->s, graph_name(r->g, node_in(r->g, n, 1)), false))
         y = torch_adapted_rows(r, ids, y, rows->dim[0], rows->dim[1]);
     if (r->s->reentrant && r->s->adapter_rank && r->s->transformers) tape_at(r->t, y)->wants = true;
+    if (r->s->pass.asked) r->embedded = y; /* inputs_embeds */
     set(r, n, y);
 }
 
