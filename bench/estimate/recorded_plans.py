@@ -130,7 +130,7 @@ ALL = CASES | LARGE
 
 # What is said to snug; recorded: autocast, as the step is recorded; half: floats of batches have 16 bits; narrow:
 # without oneDNN, whose products of 16 bits copy what they read within the call, which no recording of f32 shows; near:
-# losses are added up in another order, so they are compared to 2e-6 of them.
+# losses are added up in another order, and under autocast gradients in 16 bits: how far they may be off.
 SETTINGS = {
     "": dict(said=""),
     "autocast": dict(said="--dtype autocast", narrow=True),
@@ -144,9 +144,9 @@ SETTINGS = {
     "FSDP": dict(said="--gpus 2 --shard fsdp", several=True),
     "FSDP, 16 bits": dict(said="--gpus 2 --shard fsdp --dtype autocast", several=True, narrow=True),
     "FSDP, LoRA": dict(said="--gpus 2 --shard fsdp --adapter-rank 8", several=True),
-    "loss in pieces": dict(said="--loss-chunks 4", near=True),
-    "loss in pieces, autocast": dict(said="--loss-chunks 4", recorded=torch.bfloat16, near=True),
-    "loss in pieces, DDP": dict(said="--loss-chunks 4 --gpus 2 --shard ddp", several=True, near=True),
+    "loss in pieces": dict(said="--loss-chunks 4", near=2e-6),
+    "loss in pieces, autocast": dict(said="--loss-chunks 4", recorded=torch.bfloat16, near=1e-4),
+    "loss in pieces, DDP": dict(said="--loss-chunks 4 --gpus 2 --shard ddp", several=True, near=2e-6),
 }
 
 
@@ -270,7 +270,7 @@ def check(snug, name, which, folder, count, keeping):
     answers = torch.load(folder / "answers.pt")
     for budget, plan, ((losses, peak), (plain, without)) in zip(budgets, plans, answers):
         far = max(float((a - b).abs() / b.abs()) for a, b in zip(losses, plain))
-        equal = len(losses) == len(plain) and (far < 2e-6 if SETTINGS[which].get("near") else far == 0)
+        equal = len(losses) == len(plain) and far <= SETTINGS[which].get("near", 0)
         yield dict(name=name, setting=which, budget=budget, promised=plan["bytes"], measured=peak, without=without,
                    equal=equal, far=far, micro=plan["micro_batch"], again=len(plan["again"]), away=len(plan["away"]),
                    keeping=sum(len(k["modules"]) for k in plan["keeping"]),
