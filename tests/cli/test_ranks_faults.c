@@ -95,10 +95,11 @@ static void budgets_that_differ(void **state) {
 }
 
 /* A process that may not have so much address space, and less each time: where MPI doesn't end by itself for
- * want of it, one sentence says what there is none for, and nobody waits. */
+ * want of it, one sentence says what there is none for, and nobody waits. Where MPI stands still in its
+ * beginning, the others say that it has not begun. */
 static void memory_that_is_not_given(void **state) {
     (void)state;
-    enum { MOST = 30 }; /* seconds; on a quiet machine 3. Ranks wait for each other for a minute */
+    enum { MOST = 25 }; /* seconds; on a quiet machine 3. Ranks wait for each other for 30 */
     int refused = 0;
     if (several_left_out()) return;
     for (int kib = 300000; kib >= 100000; kib -= 25000) {
@@ -106,11 +107,13 @@ static void memory_that_is_not_given(void **state) {
         command_shell("rm -rf less");
         snprintf(whole, sizeof whole,
                  "-n 1 " SEVERAL_SNUG
-                 " %s --steps 2 --rank-timeout 60 --out less : -n 1 sh -c 'ulimit -v %d; "
-                 "exec " SEVERAL_SNUG " %s --steps 2 --rank-timeout 60 --out less'",
+                 " %s --steps 2 --rank-timeout 30 --out less : -n 1 sh -c 'ulimit -v %d; "
+                 "exec " SEVERAL_SNUG " %s --steps 2 --rank-timeout 30 --out less'",
                  usual, kib, usual);
         double begun = clock_seconds();
         int code = several_start_whole(whole), lines = several_times(several_said(), "snug: ");
+        bool stuck = command_has_words(several_said(), "not all processes have begun within --rank-timeout");
+        if (stuck && code == 1 && lines == 1) continue;
         if (clock_seconds() - begun > MOST) fail_msg("%d KiB: %.0f s", kib, clock_seconds() - begun);
         if (!code || !lines) continue; /* MPI has left what it lacked out, or ended by itself */
         if (code > 3 || lines != 1 || !command_has_words(several_said(), "rank 1 on "))
