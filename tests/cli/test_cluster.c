@@ -186,7 +186,8 @@ static void what_was_estimated_can_be_asked_again(void **state) {
     static const char slow[] = "nodes: [a]\ndevices: [a100-80]\ngpus: [4]\ncores: [16]\nmemory: [512GiB]\n"
                                "count: [4]\nwithin: [1e9]\nbetween: [1e7]\n";
     scratch_write("slow.yaml", slow, sizeof slow - 1);
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    enum { SEARCHES = 2 }; /* the first ones, which the sanitizers make minutes of */
+    for (size_t i = SANITIZED ? SEARCHES : 0; i < sizeof cases / sizeof *cases; i++) {
         char line[512];
         snprintf(line, sizeof line, "estimate %s --emit slurm", cases[i].question);
         command_result r = command_run(line);
