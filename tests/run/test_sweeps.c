@@ -4,11 +4,16 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
 
 #include "device/device_gpu.h"
+#include "ops/add/add.h"
+#include "ops/gelu/gelu.h"
+#include "ops/sgd/sgd.h"
+#include "ops/sum_squares/sum_squares.h"
 #include "run/decision.h"
 #include "schedule/sweep.h"
 
@@ -110,8 +115,86 @@ static void others_are_alone(void **state) {
     }
 }
 
+/* ---- the rules, one by one ---- */
+
+typedef struct {
+    graph g;
+    device_elsewhere at;
+} made;
+
+static void make(made *m) {
+    must(device_elsewhere_plan(&gpu, &m->at));
+    must(graph_open(&m->g));
+}
+
+static tensor_id weight(made *m, const char *name) {
+    return graph_add_source(
+        &m->g,
+        &(graph_source){ .name = name, .shape = SHAPE(8), .dtype = DTYPE_F32, .role = ROLE_PARAMETER });
+}
+
+static tensor_id update(made *m, tensor_id w, tensor_id g, tensor_id rate) {
+    return sgd_apply(&m->g, (sgd_inputs){ .w = w, .g = g, .lr = rate }, &(sgd_attributes){ 0 });
+}
+
+static tensor_id rate_of(made *m) {
+    return graph_add_source(
+        &m->g,
+        &(graph_source){ .name = "rate", .shape = SHAPE(1), .dtype = DTYPE_F32, .role = ROLE_PARAMETER });
+}
+
+/* Takes the graph. The lengths of the sweeps of its program, in their order. */
+static void expect_sweeps(made *m, const char *wanted) {
+    uint16_t together[16];
+    char lengths[64] = "";
+    program p;
+    must(lower_program(
+        &m->g, &(lower_options){ .device = &m->at.device, .threads = 1, .rates = device_rates_default(1) },
+        &p));
+    assert_true(p.count < sizeof together / sizeof *together);
+    must(sweep_find(&p, together));
+    for (uint32_t s = 0; s < p.count; s += together[s])
+        snprintf(lengths + strlen(lengths), sizeof lengths - strlen(lengths), "%s%d", s ? " " : "",
+                 together[s]);
+    lower_close(&p);
+    assert_string_equal(lengths, wanted);
+}
+
+static void updates_that_touch_each_other_are_apart(void **state) {
+    (void)state;
+    made m;
+    make(&m); /* the rate is read by both */
+    tensor_id rate = rate_of(&m), a = weight(&m, "a"), b = weight(&m, "b"), c = weight(&m, "c");
+    update(&m, a, c, rate), update(&m, b, c, rate);
+    expect_sweeps(&m, "2");
+    make(&m); /* the second reads what the first has written */
+    rate = rate_of(&m), a = weight(&m, "a"), b = weight(&m, "b"), c = weight(&m, "c");
+    update(&m, b, update(&m, a, c, rate), rate);
+    expect_sweeps(&m, "1 1");
+    make(&m); /* it writes what the first reads */
+    rate = rate_of(&m), a = weight(&m, "a"), b = weight(&m, "b"), c = weight(&m, "c");
+    update(&m, a, b, rate), update(&m, b, c, rate);
+    expect_sweeps(&m, "1 1");
+}
+
+/* A result may lie where a value was that died in the sweep, which the kernels still read. */
+static void nothing_is_born_where_something_died(void **state) {
+    (void)state;
+    for (int dies = 0; dies < 2; dies++) {
+        made m;
+        make(&m);
+        tensor_id a = weight(&m, "a"), b = weight(&m, "b"), x = gelu_apply(&m.g, a, true);
+        tensor_id one = sum_squares_apply(&m.g, x), two = sum_squares_apply(&m.g, b);
+        add_apply(&m.g, one, two);
+        if (!dies) gelu_apply(&m.g, x, true); /* reads it again, afterwards */
+        expect_sweeps(&m, dies ? "1 1 1 1" : "1 2 1 1");
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(updates_and_norms_are_one_sweep),
-                                        cmocka_unit_test(others_are_alone) };
+                                        cmocka_unit_test(others_are_alone),
+                                        cmocka_unit_test(updates_that_touch_each_other_are_apart),
+                                        cmocka_unit_test(nothing_is_born_where_something_died) };
     return cmocka_run_group_tests_name("sweeps", tests, NULL, NULL);
 }
