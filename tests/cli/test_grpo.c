@@ -72,6 +72,9 @@ static void old_chances_have_a_pass_of_their_own(void **state) {
     command_free(&r);
     assert_true(asked("--iterations 2", "old_bytes.likely") > 0);
     assert_true(asked("--rollouts server", "old_bytes.likely") > 0);
+    /* and beside the model's chances those of who made the texts wait for their pass, in f32 */
+    assert_int_equal(asked("--rollouts server", "by_term.inputs") - asked("--iterations 2", "by_term.inputs"),
+                     8 * 512 * 4);
     r = command_run(ASKED "--rollouts server");
     assert_null(strstr(r.out, "\"rollouts_bytes\""));
     command_free(&r);
@@ -119,6 +122,10 @@ static void logits_come_in_tiles(void **state) {
     uint64_t eight = asked("--micro-batch 8 --dtype half", "by_term.temporaries");
     assert_int_equal(asked("--micro-batch 8 --dtype half", "by_term.logits"), 0);
     assert_true(eight >= 4096 * UINT64_C(32768) * 2);
+    /* without a GPU's kernel seven tiles of f32 and one of truth values stand beside it on the way back */
+    uint64_t gpu = asked("--micro-batch 1", "by_term.temporaries");
+    assert_true(asked("--micro-batch 1 --device cpu", "by_term.temporaries") - gpu >=
+                29 * 512 * UINT64_C(32768));
 }
 
 static void what_trl_refuses_is_refused(void **state) {

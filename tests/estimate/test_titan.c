@@ -60,6 +60,13 @@ static void states_are_shared_out(void **state) {
     assert_true(asked(s).at.weights == 4 * all / 16);
     s.tensor = 2, s.experts = 8; /* experts of 8 lie on 2 x 2 devices and as many shares */
     assert_int_equal(titan_least_devices(&s), 8);
+    s = plain, s.accumulate = 2; /* gradients of the pass before */
+    assert_true(asked(s).at.live - asked(plain).at.live == 4 * all / 8);
+    s.context = 1024,
+    s.checkpoint = TITAN_FULL; /* so the loss is the most, which else is the end of backward */
+    assert_true(asked(s).at.logits > 0);
+    s.accumulate = 1;
+    assert_true(asked(s).at.logits == 0);
     s = plain, s.tensor = 2;
     assert_true(asked(s).shards == 4);
     assert_true(asked(s).at.weights == 4 * all / 8);

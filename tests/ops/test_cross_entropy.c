@@ -49,7 +49,8 @@ static bool run(const op_def *op, const char *suffix, op_call *c) {
 }
 
 /* Rows of usual numbers; of numbers far apart; with infinities; of nothing but minus infinity; with NaN, at
- * the beginning and elsewhere; of any 16 bits. */
+ * the beginning and elsewhere; of any 16 bits; rising, so that each block has a larger one than those before.
+ */
 static uint16_t logit(dtype type, int64_t row, int64_t i) {
     uint32_t mixed = (uint32_t)(row * 9001 + i + 1) * 2654435761u;
     float usual = (float)(mixed >> 12 & 0xfff) * 0x1p-8f - 8, value = usual;
@@ -62,6 +63,7 @@ static uint16_t logit(dtype type, int64_t row, int64_t i) {
     if (row == 8 && i % 1000 == 999) value = -NAN;
     if (row == 9) value = usual * 0x1p-120f;
     if (row == 10) return (uint16_t)(mixed >> 9);
+    if (row == 11) value = usual + (float)i / 256;
     return type == DTYPE_F16 ? half_to_f16(value) : half_to_bf16(value);
 }
 

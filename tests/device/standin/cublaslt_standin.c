@@ -27,7 +27,7 @@ EXPORTED(size_t) cublasLtGetVersion(void);
 EXPORTED(const char *) cublasLtGetStatusString(int result);
 EXPORTED(const char) snug_standin[] = "cublaslt";
 
-enum { OK = 0, NOT_SUPPORTED = 15, MAGIC = 0x57, SPLIT = 0x58 };
+enum { OK = 0, NOT_SUPPORTED = 15, MAGIC = 0x57, SPLIT = 0x58, REDUCES = 0x59 };
 
 /* Whatever a handle of the interface is. */
 struct library_opaque {
@@ -148,20 +148,21 @@ int cublasLtMatmulAlgoGetHeuristic(library_handle handle, library_handle desc, l
     uint64_t workspace = told("STANDIN_LT_WORKSPACE", 4096);
     (void)handle, (void)c;
     check_sizes(desc, a, b, d);
-    must(wanted >= 2 && preference->alignment == 16, "a preference that is none of ours");
+    must(wanted >= 3 && preference->alignment == 16, "a preference that is none of ours");
     *count = 0;
     if (told("STANDIN_LT_BARS", 0) == (uint64_t)d->rows || workspace > preference->workspace)
         return NOT_SUPPORTED;
     found[0] = (library_found){ .way = way_of(desc, a, b, d, SPLIT), .workspace_bytes = 0 };
-    found[1] = (library_found){ .way = way_of(desc, a, b, d, MAGIC), .workspace_bytes = workspace };
-    *count = 2;
+    found[1] = (library_found){ .way = way_of(desc, a, b, d, REDUCES), .workspace_bytes = 0 };
+    found[2] = (library_found){ .way = way_of(desc, a, b, d, MAGIC), .workspace_bytes = workspace };
+    *count = 3;
     return OK;
 }
 
 int cublasLtMatmulAlgoConfigGetAttribute(const library_way *way, int which, void *value, size_t bytes,
                                          size_t *written) {
     int32_t splits = way->words[0] == SPLIT ? 4 : 1;
-    uint32_t reduces = 0;
+    uint32_t reduces = way->words[0] == REDUCES;
     must(bytes == 4, "no attribute of an algorithm");
     memcpy(value, which == LIBRARY_WAY_SPLITS ? (void *)&splits : (void *)&reduces, 4);
     *written = 4;
