@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes step_blocks.json, step_autocast.json, step_nested.json and step_switched.json to tests/estimate/recorded/,
-recorded steps of small models, and prints the peaks of live bytes that PyTorch's profiler counts of the steps
+"""Writes step_blocks.json, step_autocast.json, step_nested.json, step_switched.json and step_words.json to
+tests/estimate/recorded/, recorded steps of small models, and prints the peaks of live bytes that PyTorch's profiler counts of the steps
 themselves on the CPU, which tests/estimate/test_recorded.c has. Needs torch."""
 
 import pathlib
@@ -14,7 +14,7 @@ sys.path += [str(ROOT / "bench" / "estimate"), str(ROOT / "recipes")]
 import record as recipe  # noqa: E402
 import recorded  # noqa: E402
 
-WIDTH, WORDS = 32, 50
+WIDTH, WORDS, MANY = 32, 50, 3000
 saves = []  # operations whose results stay where modules are computed again
 
 
@@ -39,17 +39,27 @@ class Block(torch.nn.Module):
 
 
 class Model(torch.nn.Module):
-    def __init__(self, again=False):
+    def __init__(self, again=False, words=WORDS):
         super().__init__()
-        self.table, self.again = torch.nn.Embedding(WORDS, WIDTH), again
+        self.table, self.again = torch.nn.Embedding(words, WIDTH), again
         self.blocks = torch.nn.ModuleList(Block() for _ in range(3))
-        self.head = torch.nn.Linear(WIDTH, WORDS)
+        self.head = torch.nn.Linear(WIDTH, words)
 
-    def forward(self, ids):
+    def before_head(self, ids):
         x = self.table(ids)
         for block in self.blocks:
             x = computed_again(block, x) if self.again else block(x)
-        return self.head(x)
+        return x
+
+    def forward(self, ids):
+        return self.head(self.before_head(ids))
+
+
+class Words(Model):
+    """So many words that logits are the most of a step."""
+
+    def __init__(self, again=False):
+        super().__init__(again, MANY)
 
 
 class Stage(torch.nn.Module):
@@ -125,6 +135,24 @@ class Case:
         return torch.nn.functional.cross_entropy(model(batch["ids"]).flatten(0, 1), batch["labels"].flatten())
 
 
+class Pieces(Case):
+    """Head and loss in pieces of rows, each computed again in backward."""
+
+    def __init__(self, pieces, again=False):
+        super().__init__(again, model=Words)
+        self.pieces = pieces
+
+    def loss_of(self, model, batch):
+        def loss_of_piece(rows, labels):
+            return torch.nn.functional.cross_entropy(model.head(rows), labels, reduction="sum")
+
+        rows, labels = model.before_head(batch["ids"]).flatten(0, 1), batch["labels"].flatten()
+        pieces = zip(rows.chunk(self.pieces), labels.chunk(self.pieces))
+        total = sum(checkpointing.checkpoint(loss_of_piece, *piece, use_reentrant=False, preserve_rng_state=False)
+                    for piece in pieces)
+        return total / (labels != -100).sum()
+
+
 def write(model, name, autocast=None):
     case = Case(model=model)
     recipe.record(case.make_model, case.make_batch, case.loss_of,
@@ -149,3 +177,6 @@ if __name__ == "__main__":
     write(Model, "step_autocast.json", torch.bfloat16)
     write(Nested, "step_nested.json")
     write(Biased, "step_switched.json")
+    write(Words, "step_words.json")
+    for size, pieces in (2, 2), (2, 3), (2, 128), (5, 4), (5, 7):
+        print("step_words.json in pieces", size, pieces, recorded.measure(Pieces(pieces), size, None))

@@ -141,6 +141,29 @@ static void results_may_stay(void **state) {
     recording_close(&r);
 }
 
+/* Where the loss is the most of a step, whole and in pieces: the steps themselves of tools/record_step.py. */
+static void the_peak_may_lie_in_the_loss(void **state) {
+    static const counted whole[] = { { 2, 64, false, 7764092 },
+                                     { 5, 64, false, 15445628 },
+                                     { 7, 96, false, 29528444 } };
+    static const uint64_t pieces[][3] = { /* samples, pieces, bytes */
+                                          { 2, 2, 5864284 },
+                                          { 2, 3, 5110972 },
+                                          { 5, 4, 7232348 },
+                                          { 5, 7, 6012700 }
+    };
+    recording r;
+    (void)state;
+    assert_int_equal(recording_read(SNUG_ROOT "/tests/estimate/recorded/step_words.json", &r), STATUS_OK);
+    peaks_are(&r, whole, sizeof whole / sizeof *whole, 0);
+    for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
+        torch_settings s = at((int64_t)pieces[i][0], 64);
+        s.loss_chunks = (int64_t)pieces[i][1];
+        assert_int_equal(peak_of(&r, &s), pieces[i][2]);
+    }
+    recording_close(&r);
+}
+
 /* Head and loss in pieces of rows, 8 x 48: PyTorch's own of the policies that are emitted for step_plans. */
 static void head_and_loss_may_come_in_pieces(void **state) {
     static const uint64_t counts[][2] = { { 4, 5774904 }, { 7, 5766840 } };
@@ -498,6 +521,7 @@ int main(void) {
         cmocka_unit_test(peaks_are_those_of_the_steps_themselves),
         cmocka_unit_test(modules_may_lie_within_one_another),
         cmocka_unit_test(results_may_stay),
+        cmocka_unit_test(the_peak_may_lie_in_the_loss),
         cmocka_unit_test(head_and_loss_may_come_in_pieces),
         cmocka_unit_test(code_may_do_otherwise_where_modules_are_computed_again),
         cmocka_unit_test(the_librarys_switch_may_make_another_step),

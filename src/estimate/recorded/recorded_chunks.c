@@ -160,7 +160,7 @@ typedef struct {
     gradient_of order[MOST_GRADIENTS];
     uint32_t made[MOST_GRADIENTS];    /* what is made so; of the rows what comes before a cast */
     uint32_t partial[MOST_GRADIENTS]; /* ... by the first piece */
-    uint32_t gradients;               /* how many there are */
+    uint32_t gradients;               /* how many there are; more than that: the product is none of ours */
     uint32_t pieces;
     const char *given_type, *row_type, *logit_type,
         *wide_type;         /* narrow and wide ones are the same without casts */
@@ -195,10 +195,10 @@ static void note_gradient(chunking *c, uint32_t call) {
     uint32_t made = edit_makes(e, call)[0];
     bool of_rows = false;
     for (uint32_t k = 0; k < e->calls[call].reads; k++) of_rows |= edit_reads(e, call)[k] == c->h->weight;
-    if (c->gradients == MOST_GRADIENTS) return;
+    if (c->gradients++ >= MOST_GRADIENTS) return;
     bool of_weight = edit_numbers(e, made) > 1.5 * c->h->classes;
-    c->order[c->gradients] = of_rows ? OF_ROWS : of_weight ? OF_WEIGHT : OF_BIAS;
-    c->made[c->gradients++] = made;
+    c->order[c->gradients - 1] = of_rows ? OF_ROWS : of_weight ? OF_WEIGHT : OF_BIAS;
+    c->made[c->gradients - 1] = made;
 }
 
 /* Marks what lies between the loss and the product in backward, and notes what the product's backward makes.
@@ -478,9 +478,10 @@ status recorded_chunk(recorded_edit *e, const recorded_head *h, int64_t chunks) 
     uint32_t *rows = memory_new(count, sizeof *rows);
     c.flows = memory_new((size_t)e->storage_count + 1, sizeof *c.flows);
     bool made = pieces && rows && c.flows;
-    if (made) {
+    uint32_t first = made ? follow_backward(&c) : 0;
+    bool known = c.gradients <= MOST_GRADIENTS;
+    if (made && known) {
         note_types(&c);
-        uint32_t first = follow_backward(&c);
         find_outer(&c);
         if (first) take_backward(&c, first);
         uint32_t forward = take_forward(&c);
@@ -489,5 +490,6 @@ status recorded_chunk(recorded_edit *e, const recorded_head *h, int64_t chunks) 
     memory_free(pieces);
     memory_free(rows);
     memory_free(c.flows);
+    if (!known) return no_head(e, "the product before the loss", " has too many gradients");
     return made ? STATUS_OK : status_set(STATUS_FAILED, "no memory to estimate");
 }
