@@ -6,14 +6,18 @@
 #include <string.h>
 
 #include "base/dtype.h"
+#include "base/hash.h"
+#include "base/memory.h"
 #include "device/library_calls.h"
 
-/* The products of a model are few: layers repeat. Of those beyond these none is the library's. */
-enum { MOST_PRODUCTS = 256, LEAST_VERSION = 12 };
+/* The products of a model are few, since layers repeat; those of a search are as many for each micro-batch.
+ */
+enum { BUCKETS = 512, LEAST_VERSION = 12 };
 
 /* A product that the library was asked for, with what describes it there: made once, so that a call makes
- * none. */
-typedef struct {
+ * none, and kept as long as the library is open, which is until the process ends. */
+typedef struct known_product {
+    struct known_product *next; /* of its bucket */
     library_product of;
     library_answer answer;
     library_algorithm algorithm;
@@ -29,8 +33,7 @@ static struct {
     library_handle handle;
     void *stream;
     char name[48];
-    known_product known[MOST_PRODUCTS];
-    uint32_t count;
+    known_product *known[BUCKETS];
     char failed[160];
 } own;
 
@@ -195,19 +198,25 @@ static library_answer find_way(known_product *k) {
     return LIBRARY_NO_WAY;
 }
 
-static known_product *find_known(const library_product *p) {
-    for (uint32_t i = 0; i < own.count; i++)
-        if (memcmp(&own.known[i].of, p, sizeof *p) == 0) return &own.known[i];
-    return NULL;
+static known_product **bucket_of(const library_product *p) {
+    return &own.known[hash_bytes(p, sizeof *p) % BUCKETS];
 }
 
-/* NULL: there is no place left. */
+static known_product *find_known(const library_product *p) {
+    known_product *k = *bucket_of(p);
+    while (k && memcmp(&k->of, p, sizeof *p) != 0) k = k->next;
+    return k;
+}
+
+/* NULL: there is no memory. */
 static const known_product *ask(const library_product *p) {
-    known_product *k = find_known(p);
-    if (k || own.count == MOST_PRODUCTS) return k;
-    k = &own.known[own.count++];
-    k->of = *p;
+    known_product *k = find_known(p), **bucket = bucket_of(p);
+    if (k) return k;
+    k = memory_new(1, sizeof *k);
+    if (!k) return NULL;
+    k->of = *p, k->next = *bucket;
     k->answer = describe(p, k) ? find_way(k) : LIBRARY_NO_WAY;
+    *bucket = k;
     return k;
 }
 
@@ -234,7 +243,9 @@ static bool is_aligned(const void *at) { return (uintptr_t)at % LIBRARY_ALIGNMEN
 
 void library_multiply(const library_product *p, const library_algorithm *a, const library_operands *at) {
     const float none = 0, whole = 1;
+    pthread_mutex_lock(&one);
     known_product *k = find_known(p);
+    pthread_mutex_unlock(&one);
     library_way way;
     if (!k || k->answer != LIBRARY_MAKES) {
         heed("a product was planned by another process's algorithm");

@@ -14,6 +14,7 @@
 
 #include "base/memory.h"
 #include "estimate/recorded/recorded_course.h"
+#include "estimate/recorded/recorded_kinds.h"
 #include "estimate/recorded/recorded_play.h"
 #include "estimate/recorded/recorded_regions.h"
 #include "io/file.h"
@@ -139,6 +140,33 @@ static void results_may_stay(void **state) {
     s.checkpoint_saves = "empty_like";
     assert_int_equal(recorded_play(&r, &s, &out), STATUS_INVALID);
     recording_close(&r);
+}
+
+/* More kinds of operations than there is room for: what draws is of a kind wherever it stands, and of the
+ * others some are not, which is said. */
+static void kinds_beyond_the_room_are_said(void **state) {
+    enum { CALLS = RECORDED_MOST_KINDS + 6 };
+    static char names[CALLS][RECORDED_KIND_BYTES];
+    static char *of[CALLS];
+    static int64_t call_names[CALLS], phases[CALLS], makes[CALLS];
+    (void)state;
+    for (int i = 0; i < CALLS; i++) {
+        snprintf(names[i], sizeof names[i], i == CALLS - 1 ? "native_dropout.default" : "kind_%d.default", i);
+        of[i] = names[i], call_names[i] = i, phases[i] = RECORDING_FORWARD, makes[i] = 1;
+    }
+    recording r = { .program_count = 1 };
+    r.programs[0].strings = (recording_texts){ of, CALLS, CALLS };
+    r.programs[0].call_name = (recording_column){ call_names, CALLS, CALLS };
+    r.programs[0].phase = (recording_column){ phases, CALLS, CALLS };
+    r.programs[0].makes = (recording_column){ makes, CALLS, CALLS };
+    recorded_kinds k;
+    uint64_t set;
+    recorded_kinds_find(&r, &k);
+    assert_true(k.more && k.count == RECORDED_MOST_KINDS && k.draws[0] && k.draws[0] == k.draws[1]);
+    assert_int_equal(recorded_kinds_read(&k, "native_dropout,kind_0", &set), STATUS_OK);
+    assert_true((set & k.draws[0]) && set != k.draws[0]);
+    assert_int_equal(recorded_kinds_read(&k, "kind_68", &set), STATUS_INVALID);
+    assert_non_null(strstr(status_message(), "of more kinds none can stay"));
 }
 
 /* Where the loss is the most of a step, whole and in pieces: the steps themselves of tools/record_step.py. */
@@ -522,6 +550,7 @@ int main(void) {
         cmocka_unit_test(modules_may_lie_within_one_another),
         cmocka_unit_test(results_may_stay),
         cmocka_unit_test(the_peak_may_lie_in_the_loss),
+        cmocka_unit_test(kinds_beyond_the_room_are_said),
         cmocka_unit_test(head_and_loss_may_come_in_pieces),
         cmocka_unit_test(code_may_do_otherwise_where_modules_are_computed_again),
         cmocka_unit_test(the_librarys_switch_may_make_another_step),

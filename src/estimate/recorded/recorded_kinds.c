@@ -83,14 +83,16 @@ static uint32_t number_of(const recorded_kinds *k, const char *name) {
 
 static void add(recorded_kinds *k, const char *call) {
     char name[RECORDED_KIND_BYTES];
-    if (k->count == RECORDED_MOST_KINDS || !kind_name(call, name) || number_of(k, name)) return;
+    if (!kind_name(call, name) || number_of(k, name)) return;
+    k->more |= k->count == RECORDED_MOST_KINDS;
+    if (k->more) return;
     memcpy(k->name[k->count++], name, sizeof name);
     for (int cuda = 0; cuda < 2; cuda++)
         if (draws(name, cuda)) k->draws[cuda] |= recorded_kind_bit(k->count);
 }
 
-void recorded_kinds_find(const recording *r, recorded_kinds *k) {
-    *k = (recorded_kinds){ 0 };
+/* `drawing`: those that draw alone. */
+static void add_all(const recording *r, recorded_kinds *k, bool drawing) {
     for (uint32_t i = 0; i < r->program_count; i++) {
         const recording_program *p = &r->programs[i];
         int64_t before = -1;
@@ -98,9 +100,19 @@ void recorded_kinds_find(const recording *r, recorded_kinds *k) {
             if (p->phase.of[c] != RECORDING_FORWARD || !p->makes.of[c] || p->call_name.of[c] == before)
                 continue;
             before = p->call_name.of[c];
-            add(k, p->strings.of[before]);
+            if (!drawing || recorded_draws(p, c + 1, true)) add(k, p->strings.of[before]);
         }
     }
+}
+
+/* Those that draw stay together or not at all, so each of them needs its place. */
+void recorded_kinds_find(const recording *r, recorded_kinds *k) {
+    *k = (recorded_kinds){ 0 };
+    add_all(r, k, false);
+    if (!k->more) return;
+    *k = (recorded_kinds){ 0 };
+    add_all(r, k, true);
+    add_all(r, k, false);
 }
 
 uint8_t *recorded_kinds_of(const recorded_kinds *k, const recording_program *p) {
@@ -123,9 +135,9 @@ static status no_such(const recorded_kinds *k, const char *word, size_t length) 
     text all = { 0 };
     for (uint32_t i = 0; i < k->count; i++) text_add(&all, "%s%s", i ? ", " : "", k->name[i]);
     status result =
-        status_set(STATUS_INVALID, "--checkpoint-saves: forward has no operation '%.*s'; it has %s",
+        status_set(STATUS_INVALID, "--checkpoint-saves: forward has no operation '%.*s'; it has %s%s",
                    length < RECORDED_KIND_BYTES ? (int)length : RECORDED_KIND_BYTES, word,
-                   all.length ? all.data : "none");
+                   all.length ? all.data : "none", k->more ? "; of more kinds none can stay" : "");
     text_close(&all);
     return result;
 }

@@ -15,12 +15,13 @@ enum { RECORDED_MOST_KINDS = 64, RECORDED_KIND_BYTES = 64 };
 typedef struct {
     char name[RECORDED_MOST_KINDS][RECORDED_KIND_BYTES];
     uint32_t count;
+    bool more;         /* there are further ones, which are of no kind; none of them draws */
     uint64_t draws[2]; /* those that draw random numbers, or may: on a CPU, on a GPU */
 } recorded_kinds;
 
 static inline uint64_t recorded_kind_bit(uint32_t kind) { return kind ? UINT64_C(1) << (kind - 1) : 0; }
 
-/* Of all calls of forward that make something. Further ones than there is room for are of no kind. */
+/* Of all calls of forward that make something. */
 void recorded_kinds_find(const recording *r, recorded_kinds *k);
 
 /* By call, from 1: its kind, from 1; 0: of none, or not of forward. NULL: no memory. The caller frees it. */
