@@ -11,7 +11,8 @@
 # 1. Every kernel on the cases of the op harness, beside the CPU's kernel: the same bits, or how near.
 # 2. Runs of 20 steps of several models and techniques on the CPU and on the device: losses and weights, byte for
 #    byte.
-# 3. Tensor cores: each instruction, every tile, their time; a run in mixed bf16 whose losses are near the CPU's.
+# 3. Tensor cores: each instruction, every tile, their time; runs in mixed bf16 and in floats of 8 bits whose losses
+#    are near the CPU's. Where cuBLASLt is installed, the same of its products.
 # 4. A run that begins on the CPU and goes on on the device; the loss of a model that is only evaluated; texts that
 #    a model adds, in f32, in bf16 and from codes of 8 bits: the same.
 # 5. What was planned of each pool and what was measured; on a GPU that is otherwise idle, also the driver's count
@@ -27,7 +28,7 @@ while [ $# -gt 0 ]; do
     --device) device=$2 && shift 2 ;;
     --out) out=$2 && shift 2 ;;
     *)
-        sed -n '2,21s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
+        sed -n '2,22s/^# \{0,1\}//p' "${BASH_SOURCE[0]}"
         case $1 in -h | --help) exit 0 ;; *) exit 2 ;; esac
         ;;
     esac
@@ -194,20 +195,41 @@ heads=${PIPESTATUS[0]}
 say '```'
 case $heads in 0 | 2) ;; *) failed=1 ;; esac
 case $tensor in 0 | 2) ;; *) failed=1 ;; esac
+near() { # TITLE OPTIONS...: of the device, as $products and $more say; the CPU has OPTIONS alone
+    local title=$1 apart='' pools
+    shift
+    rm -rf "$folder/here" "$folder/there"
+    # shellcheck disable=SC2086
+    products=widened train cpu here "$folder/gpt2.json" "$@" &&
+        train "$device" there "$folder/gpt2.json" "$@" ${more:-} &&
+        apart=$(losses_apart "$folder/here.json" "$folder/there.json") ||
+        { say "a run failed: $(tail -1 "$folder/here.log" "$folder/there.log")"; failed=1; }
+    pools=$(pool_line "$folder/there.json")
+    say
+    say "gpt2, $title: the losses of $steps steps are apart from the CPU's by ${apart:-?} of their size at most. $pools"
+    case "${apart:-?} $pools" in *above* | *'?'*) failed=1 ;; esac
+}
 if [ "$tensor" -eq 0 ]; then
     for attention in plain flash; do
-        rm -rf "$folder/here" "$folder/there"
-        mixed=(--precision mixed-bf16 --attention $attention --micro-batch 4)
-        apart=
-        train cpu here "$folder/gpt2.json" "${mixed[@]}" &&
-            products=tensor-cores train "$device" there "$folder/gpt2.json" "${mixed[@]}" &&
-            apart=$(losses_apart "$folder/here.json" "$folder/there.json") ||
-            { say "a run failed: $(tail -1 "$folder/here.log" "$folder/there.log")"; failed=1; }
-        say
-        say "gpt2, mixed bf16, $attention attention: the losses of $steps steps are apart from the CPU's by" \
-            "${apart:-?} of their size at most."
-        case ${apart:-?} in *above* | '?') failed=1 ;; esac
+        products=tensor-cores near "mixed bf16, $attention attention" --precision mixed-bf16 --attention $attention \
+            --micro-batch 4
     done
+    products=tensor-cores near 'floats of 8 bits' --precision fp8-mixed --attention plain --micro-batch 4
+fi
+
+say
+say "## Products by NVIDIA's library"
+say
+[ "$device" = emulated ] && export LD_LIBRARY_PATH=$build/standin${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+if "$build/snug" plan "$folder/gpt2.json" --device "$device" --batch 4 --context 64 --library-products on \
+    --rates built-in --quiet >"$folder/library.log" 2>&1; then
+    say 'Nothing takes them unasked (`--library-products on`).'
+    for precision in off mixed-bf16; do
+        more='--library-products on' near "products of cuBLASLt, --precision $precision" --precision $precision \
+            --attention plain --micro-batch 4
+    done
+else
+    say "Left out: $(tail -1 "$folder/library.log")"
 fi
 
 say
