@@ -1,13 +1,19 @@
 /* Few rows by b as it lies, in vectors of f32: a template, which is included by the files of instruction
- * sets. What includes it has LANES                        numbers in a vector; UNIT is twice as many STEP
- * depths that one `fused` takes: 2 where it adds products in pairs GROUP                        rows that are
- * summed in registers at once, 4 or 8 WIDE_1, WIDE_2, WIDE_4       units beside each other for 1, for 2, and
- * for 3 or 4 rows the type `vec`, TARGET, INLINE, and zero(), load(p), load_any(p), store(p, x), spread(p),
- * add(a, b), times(a, b), fused(a, b, c) read_unit(u, j, type, x)     numbers of one depth in UNIT columns,
- * in an order of its own, which in_order(x, type)            undoes read_lines(row, at, bytes, x) the next
- * bytes of LANES lines, turned: x[q] has word q of each line number_in(word, e, type)     number e of the
- * words, as far as it needs no scale scales_of_lines(o, line, depth) ask(p)                       for a line
- * of memory, into the second cache */
+ * sets. They have
+ *
+ *   TARGET, INLINE, vec
+ *   LANES                       numbers in a vector; UNIT is twice as many
+ *   STEP                        depths that one `fused` takes: 2 where it adds products in pairs
+ *   GROUP                       rows that are summed in registers at once, 4 or 8
+ *   WIDE_1, WIDE_2, WIDE_4      units beside each other for 1, for 2, and for 3 or 4 rows
+ *   zero(), load(p), load_any(p), store(p, x), spread(p)
+ *   add(a, b), times(a, b), fused(a, b, c)
+ *   read_unit(u, j, type, x)    numbers of one depth in UNIT columns, in an order of its own,
+ *   in_order(x, type)           which this undoes
+ *   read_lines(row, at, bytes, x)   the next bytes of LANES lines, turned: x[q] has word q of each line
+ *   number_in(word, e, type)    number e of the words, as far as it needs no scale
+ *   scales_of_lines(o, line, depth)
+ *   ask(p)                      for a line of memory, into the second cache */
 #pragma once
 
 #include <stddef.h>

@@ -1,9 +1,9 @@
 /* Matrix product on codes of 8 bits (ops/codes.h): y = op(a) op(b) + bias + residual, or added to an
  * accumulator, with a and b seen as matrices as in ops/matmul.
  *
- *   ta = 0, tb = 0: a (...,K), b (K,N)     the product of a weight that lies as (in, out), or a gradient of
- * data ta = 0, tb = 1: a (...,K), b (N,K)     the same for one that lies as (out, in) ta = 1, tb = 0: a (K
- * rows,M), b (K rows,N)   the gradient of a weight, a sum over the rows of a batch
+ *   ta = 0, tb = 0: a (...,K), b (K,N)          by a weight that lies as (in, out); a gradient of data
+ *   ta = 0, tb = 1: a (...,K), b (N,K)          by a weight that lies as (out, in)
+ *   ta = 1, tb = 0: a (K rows,M), b (K rows,N)  the gradient of a weight, a sum over the rows of a batch
  *
  * Operands are quantized along the sum: a line is a row of op(a) or a column of op(b), and
  *

@@ -78,6 +78,8 @@ void matmul_int8_copy_codes(const matmul_int8_operand *o, int64_t first, int64_t
 
 /* ---- micro-kernels ---- */
 
+enum { MATMUL_INT8_STREAM_ROWS = 32 }; /* up to so many, stored codes are read where they lie */
+
 /* Few rows by stored codes as they lie. a: [row][stride_a], up to a multiple of 64 filled with zeros; sum:
  * (rows, columns), aligned to 64. But for the portable way columns are a multiple of 64. */
 typedef struct {
@@ -91,6 +93,7 @@ typedef struct {
     const int32_t *sums_of_a; /* of its codes, by row */
     int32_t *sum;
 } matmul_int8_strip;
+void matmul_int8_stream_amx(const matmul_int8_strip *s);
 void matmul_int8_stream_vnni(const matmul_int8_strip *s);
 void matmul_int8_stream_avx_vnni(const matmul_int8_strip *s);
 void matmul_int8_stream_avx2(const matmul_int8_strip *s);
@@ -138,7 +141,6 @@ typedef struct {
 } matmul_int8_problem;
 
 /* The same of at most MATMUL_INT8_STREAM_ROWS rows with stored codes that have scales. */
-enum { MATMUL_INT8_STREAM_ROWS = 32 };
 uint64_t matmul_int8_stream_scratch(const matmul_int8_problem *p, int threads);
 void matmul_int8_stream_run(const matmul_int8_problem *p, void *scratch);
 

@@ -54,7 +54,7 @@ static bool available(void) { return instructions_usable(INSTRUCTIONS_AMX); }
 const matmul_int8_kernel matmul_int8_kernel_amx = { .name = "amx",
                                                     .available = available,
                                                     .block = block,
-                                                    .stream = matmul_int8_stream_vnni,
+                                                    .stream = matmul_int8_stream_amx,
                                                     .panels = 2,
                                                     .fill = TILE_WORDS,
                                                     .arrange = arrange,

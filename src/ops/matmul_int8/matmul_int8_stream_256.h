@@ -19,6 +19,7 @@ TARGET static INLINE vec fours(const int8_t *p) {
     return _mm256_set1_epi32(*(const int32_t *)(const void *)p);
 }
 TARGET static INLINE void ask(const char *p) { _mm_prefetch(p, _MM_HINT_T1); }
+TARGET static INLINE void ask_near(const char *p) { _mm_prefetch(p, _MM_HINT_T0); }
 
 TARGET static INLINE int32_t in_all(vec x) {
     __m128i four = _mm_add_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));

@@ -1,25 +1,26 @@
 /* Few rows of codes by stored codes as they lie: a template, which is included by the files of instruction
- * sets. What includes it has BYTES                 in a vector; GROUP: rows that are summed in registers at
- * once OFFSET                what is added to each code of b: 128 where processors multiply unsigned ones the
- * type `vec`, TARGET, INLINE, and zero(), load(p), store(p, x) of 32-bit sums, add(a, b), bytes_at(p),
- * fours(p) (four codes, in every lane) made(b)               codes of b as `dot` takes them dot(sum, b, a)
- * sum + products of codes, by fours weave(b)              four rows become four vectors of fours, whose order
- *   in_order(x)           undoes
+ * sets. They have
+ *
+ *   TARGET, INLINE, vec
+ *   BYTES                 in a vector
+ *   GROUP                 rows that are summed in registers at once
+ *   OFFSET                what is added to each code of b: 128 where processors multiply unsigned ones
+ *   zero(), load(p), store(p, x)   of 32-bit sums
+ *   bytes_at(p)
+ *   fours(p)              four codes, in every lane
+ *   made(b)               codes of b as `dot` takes them
+ *   dot(sum, b, a)        sum + products of codes, by fours
+ *   weave(b), in_order(x) four rows become four vectors of fours; the order of sums that this leaves, undone
  *   in_all(x)             the sum of all lanes
- *   ask(p) */
+ *   ask(p), ask_near(p)   for a line of memory: into the second cache, into the first */
 #pragma once
 
 enum { WORDS = BYTES / 4, UNIT = BYTES /* columns of four vectors of sums */, BAND = 32 };
 
 /* ---- b's rows run along the columns ---- */
 
-typedef struct {
-    const int8_t *row[4];
-    const char *ask;
-} four_rows;
-
 /* Depths from `from` on, `depths` of them, up to a multiple of 4 that a's codes are filled up to with zeros.
- */
+ * The first rows ask for what comes: a band further down, and the next columns of this one. */
 TARGET static INLINE void add_fours(const matmul_int8_strip *s, int64_t row, int64_t from, int64_t depths,
                                     int64_t j, const int rows) {
     vec x[GROUP][4];
@@ -36,7 +37,8 @@ TARGET static INLINE void add_fours(const matmul_int8_strip *s, int64_t row, int
 #pragma GCC unroll 4
         for (int k = 0; k < 4; k++) {
             b[k] = bytes_at(at + (k < last ? k : last) * s->stride);
-            ask((const char *)at + (k + s->ahead) * s->stride);
+            if (row == 0) ask((const char *)at + (k + s->ahead) * s->stride);
+            if (row == 0) ask_near((const char *)at + UNIT + k * s->stride);
         }
         weave(b);
 #pragma GCC unroll 4
