@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Plans of recorded steps, applied to the steps themselves, on the CPU: recorded_plans.py SNUG [--classes NAME,...]
-[--settings NAME;...] [--budgets N] [--keeping] [--json FILE]
+[--settings NAME;...] [--budgets N] [--keeping] [--pieces] [--json FILE]
 
 Each model's step is recorded on fake tensors; `snug estimate step.json --memory BUDGET --emit torch` writes a policy
 for each of some budgets, spread over the front that --json has; the policy is applied to the model as it is, and
@@ -81,6 +81,14 @@ class Own:
         return torch.nn.functional.cross_entropy(model(batch["ids"]).transpose(1, 2), batch["labels"])
 
 
+class Likelihoods(Own):
+    """The same loss as two calls."""
+
+    def loss_of(self, model, batch):
+        logs = torch.nn.functional.log_softmax(model(batch["ids"]), dim=-1)
+        return torch.nn.functional.nll_loss(logs.flatten(0, 1), batch["labels"].flatten())
+
+
 class Half:
     """Another case, under autocast."""
     autocast = torch.bfloat16
@@ -123,14 +131,14 @@ LARGE = {"GPT2LMHeadModel wide": text("GPT2LMHeadModel", "GPT2Config", GPT, n_em
          "Mixer wide (one's own)": lambda: Own(width=256, depth=4),
          "GPT2LMHeadModel of many words": text("GPT2LMHeadModel", "GPT2Config", GPT | WORDS),
          "LlamaForCausalLM of many words": text("LlamaForCausalLM", "LlamaConfig", SHARED | WORDS),
-         "Mixer of many words (one's own)": lambda: Own(words=4096)}
+         "Mixer of many words (one's own)": lambda: Own(words=4096),
+         "Likelihoods of many words (one's own)": lambda: Likelihoods(words=4096)}
 LARGE |= {"GPT2LMHeadModel wide bf16": lambda: Half(LARGE["GPT2LMHeadModel wide"]())}
 ALL = CASES | LARGE
 
 
 # What is said to snug; recorded: autocast, as the step is recorded; half: floats of batches have 16 bits; narrow:
-# without oneDNN, whose products of 16 bits copy what they read within the call, which no recording of f32 shows; near:
-# losses are added up in another order, and under autocast gradients in 16 bits: how far they may be off.
+# without oneDNN, whose products of 16 bits copy what they read within the call, which no recording of f32 shows.
 SETTINGS = {
     "": dict(said=""),
     "autocast": dict(said="--dtype autocast", narrow=True),
@@ -144,10 +152,19 @@ SETTINGS = {
     "FSDP": dict(said="--gpus 2 --shard fsdp", several=True),
     "FSDP, 16 bits": dict(said="--gpus 2 --shard fsdp --dtype autocast", several=True, narrow=True),
     "FSDP, LoRA": dict(said="--gpus 2 --shard fsdp --adapter-rank 8", several=True),
-    "loss in pieces": dict(said="--loss-chunks 4", near=2e-6),
-    "loss in pieces, autocast": dict(said="--loss-chunks 4", recorded=torch.bfloat16, near=1e-4),
-    "loss in pieces, DDP": dict(said="--loss-chunks 4 --gpus 2 --shard ddp", several=True, near=2e-6),
+    "loss in pieces": dict(said="--loss-chunks 4"),
+    "loss in pieces, autocast": dict(said="--loss-chunks 4", recorded=torch.bfloat16),
+    "loss in pieces, DDP": dict(said="--loss-chunks 4 --gpus 2 --shard ddp", several=True),
+    "loss in pieces, FSDP": dict(said="--loss-chunks 4 --gpus 2 --shard fsdp", several=True),
+    "loss in pieces, FSDP, 16 bits": dict(said="--loss-chunks 4 --gpus 2 --shard fsdp --dtype autocast", several=True,
+                                          narrow=True),
 }
+
+
+def near(plan):
+    """How far losses may be off: those of pieces are added up in another order, and without f32 gradients of the head's
+    weight in 16 bits."""
+    return 0 if plan["loss_chunks"] == 1 else 2e-6 if plan["dtype"] == "float32" else 1e-4
 
 
 def drawn(case, size, half):
@@ -257,23 +274,23 @@ def budgets_of(front, count):
     return [front[i]["bytes"] for i in which]
 
 
-def check(snug, name, which, folder, count, keeping):
+def check(snug, name, which, folder, count, wanted):
     path, said = folder / "step.json", SETTINGS[which]["said"].split()
     apart(record, (folder, name, which))
     start = time.perf_counter()
     front = json.loads(ask(snug, path, *said, "--memory", "1TiB", "--json"))["front"]
     seconds = time.perf_counter() - start
-    budgets = budgets_of([p for p in front if p["keeping"] or not keeping], count)
+    budgets = budgets_of([p for p in front if wanted(p)], count)
     plans = [json.loads(ask(snug, path, *said, "--memory", str(b), "--json"))["plan"] for b in budgets]
     sources = [ask(snug, path, *said, "--memory", str(b), "--emit", "torch") for b in budgets]
     apart(worker, (folder, name, which, sources), 2 if SETTINGS[which].get("several") else 1)
     answers = torch.load(folder / "answers.pt")
     for budget, plan, ((losses, peak), (plain, without)) in zip(budgets, plans, answers):
         far = max(float((a - b).abs() / b.abs()) for a, b in zip(losses, plain))
-        equal = len(losses) == len(plain) and far <= SETTINGS[which].get("near", 0)
+        equal = len(losses) == len(plain) and far <= near(plan)
         yield dict(name=name, setting=which, budget=budget, promised=plan["bytes"], measured=peak, without=without,
                    equal=equal, far=far, micro=plan["micro_batch"], again=len(plan["again"]), away=len(plan["away"]),
-                   keeping=sum(len(k["modules"]) for k in plan["keeping"]),
+                   keeping=sum(len(k["modules"]) for k in plan["keeping"]), pieces=plan["loss_chunks"],
                    front=len(front), seconds=seconds)
 
 
@@ -284,22 +301,27 @@ def main():
     p.add_argument("--settings", default="", help="several with semicolons; all: each of them")
     p.add_argument("--budgets", type=int, default=3)
     p.add_argument("--keeping", action="store_true", help="only plans that keep results of modules that run again")
+    p.add_argument("--pieces", action="store_true", help="only plans whose head and loss come in pieces")
     p.add_argument("--json")
     p.add_argument("--trace", action="store_true")
     a = p.parse_args()
     torch.set_num_threads(1)
     print(f"torch {torch.__version__}\n")
-    print("| model | settings | budget | at once | again | keeping | host | promised | measured | | without | losses |")
-    print("|---|---|---|---|---|---|---|---|---|---|---|---|")
+    print("| model | settings | budget | at once | again | keeping | host | pieces | promised | measured | | without "
+          "| losses |")
+    print("|---|" + "---|" * 12)
     rows, failed = [], 0
+
+    def wanted(p):
+        return (p["keeping"] or not a.keeping) and (p["loss_chunks"] > 1 or not a.pieces)
     asked = list(SETTINGS)[1:] if a.settings == "all" else a.settings.split(";")
     for name, which in itertools.product([n for n in a.classes.split(",") if n] or CASES, asked):
         with tempfile.TemporaryDirectory() as folder:
             try:
-                for r in check(a.snug, name, which, pathlib.Path(folder), a.budgets, a.keeping):
+                for r in check(a.snug, name, which, pathlib.Path(folder), a.budgets, wanted):
                     off = 100 * (r["promised"] / r["measured"] - 1)
                     cells = [name, which, f"{r['budget']:,}", r["micro"], r["again"], r["keeping"], r["away"],
-                             f"{r['promised']:,}", f"{r['measured']:,}", f"{off:+.2f} %", f"{r['without']:,}",
+                             r["pieces"], f"{r['promised']:,}", f"{r['measured']:,}", f"{off:+.2f} %", f"{r['without']:,}",
                              "DIFFER" if not r["equal"] else f"to {r['far']:.0e}" if r["far"] else "equal"]
                     print("| " + " | ".join(map(str, cells)) + " |", flush=True)
                     rows.append(r)

@@ -214,12 +214,12 @@ const option options_elsewhere[] = {
       .commands = COMMAND_ESTIMATE,
       .needs = "framework=hf|pytorch",
       .offset = FIELD(estimate.loss_chunks),
-      .low = 2,
+      .low = 1,
       .high = 4096,
-      .fallback = "as recorded",
-      .help = "of a recorded step: the last product and the loss over classes in so many pieces of rows, of "
-              "which "
-              "each is computed again in backward, so logits are never there as a whole" },
+      .fallback = "as recorded; a plan chooses",
+      .help =
+          "of a recorded step: the last product and the loss over classes in so many pieces of rows, of "
+          "which each is computed again in backward, so logits are never there as a whole; 1: as recorded" },
     { .name = "optimizer-kernels",
       .hint = "KIND",
       .kind = OPTION_CHOICE,

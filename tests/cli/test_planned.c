@@ -76,9 +76,8 @@ static void what_cannot_be_asked_is_refused(void **state) {
           "changes in place what was to be kept" },
         { "estimate gpt2 --gradient-checkpointing --checkpoint-saves mm", "is of a recorded step" },
         { "estimate gpt2 --loss-chunks 4", "--loss-chunks is of a recorded step" },
-        { STEP "--loss-chunks 1", "--loss-chunks" },
-        { STEP "--memory 1GiB --gpus 2 --shard fsdp --loss-chunks 4 --emit torch",
-          "no --loss-chunks beside" },
+        { STEP "--loss-chunks 0", "--loss-chunks" },
+        { "estimate gpt2 --loss-chunks 1", "--loss-chunks is of a recorded step" },
         { STEP "--memory 1GiB --allow precision", "there are dtype, dtype=autocast" },
         { STEP "--allow dtype", "say --memory SIZE as well" },
         { "estimate gpt2 --allow dtype", "--allow is for --framework snug" },
@@ -139,6 +138,7 @@ static void policies_say_the_settings(void **state) {
         { "--adapter-rank 8 --adapter-dropout 0.1",
           "LoraConfig(r=8, lora_dropout=0.1, target_modules=ADAPTED)", "from peft import" },
         { "--loss-chunks 4", "HEAD = \"head\"", "cross_entropy(input.head(rows), target" },
+        { "--gpus 2 --shard fsdp --loss-chunks 4", "HEAD = \"head\"", "fully_shard(model)" },
         { "--gpus 2 --shard ddp", "model = DistributedDataParallel(model)", "of each device" },
         { "--gpus 2 --shard fsdp", "fully_shard(base.get_submodule(name))", "UNITS = [" },
         { "--gpus 2 --shard fsdp --dtype autocast", "fully_shard(model, mp_policy=policy)",
@@ -168,7 +168,7 @@ static void types_are_chosen_where_they_are_allowed(void **state) {
     assert_true(command_says(ON_CPU "--memory 900000 --allow dtype=half", 0, "half  this plan"));
     assert_true(command_says(ON_CPU "--memory 1KiB --allow all", 3, " bytes), with --dtype half, 1 at once"));
     assert_true(command_says(ON_CPU "--memory 1KiB", 3, " bytes), with 1 at once"));
-    command_result r = command_run(ON_CPU "--memory 2MiB");
+    command_result r = command_run(ON_CPU "--memory 2MiB --loss-chunks 1");
     assert_non_null(
         strstr(r.out, "at once    again         host\n")); /* no column where nothing is allowed */
     command_free(&r);
@@ -177,6 +177,35 @@ static void types_are_chosen_where_they_are_allowed(void **state) {
     json_close(&d);
     char *source = emitted(ON_CPU "--memory 900000 --allow dtype=half", "policy.py", promised);
     assert_non_null(strstr(source, "p.data = p.data.to(torch.bfloat16)"));
+    free(source);
+}
+
+/* Without a wish the plan has pieces where they help; one piece is none. */
+static void pieces_of_the_loss_are_said_where_they_are_chosen(void **state) {
+    static const char words[] =
+        "estimate " SNUG_ROOT "/tests/estimate/recorded/step_words.json --batch 6 --device cpu --memory ";
+    char line[512], promised[32];
+    (void)state;
+    snprintf(line, sizeof line, "%s1GiB --json", words);
+    json_document d = command_json(line);
+    uint64_t least = command_number(&d, "least_budget_bytes");
+    assert_int_equal(command_number(&d, "plan.loss_chunks"), 1);
+    json_close(&d);
+    snprintf(line, sizeof line, "%s%llu", words, (unsigned long long)least);
+    assert_true(command_says(line, 0, "pieces of rows, each computed again; added up in another order"));
+    assert_true(command_says(line, 0, "host   pieces\n"));
+    char *source = emitted(line, "policy.py", promised);
+    assert_non_null(strstr(source, "HEAD = \"head\""));
+    assert_non_null(strstr(source, promised));
+    free(source);
+    strcat(line, " --loss-chunks 1");
+    assert_true(command_says(line, 3, "does not fit"));
+    snprintf(line, sizeof line, "%s%llu", words, (unsigned long long)least - 1);
+    assert_true(command_says(line, 3, ", head and loss in "));
+    source = emitted("estimate " SNUG_ROOT "/tests/estimate/recorded/step_words.json --batch 6 --device cpu "
+                     "--memory 1GiB --loss-chunks 1",
+                     "policy.py", promised);
+    assert_null(strstr(source, "HEAD"));
     free(source);
 }
 
@@ -231,6 +260,7 @@ int main(void) {
         cmocka_unit_test(policies_are_python),
         cmocka_unit_test(policies_say_the_settings),
         cmocka_unit_test(types_are_chosen_where_they_are_allowed),
+        cmocka_unit_test(pieces_of_the_loss_are_said_where_they_are_chosen),
         cmocka_unit_test(names_stay_in_their_quotes),
         cmocka_unit_test(a_step_takes_what_was_promised),
     };

@@ -334,6 +334,91 @@ static void results_stay_where_that_is_faster(void **state) {
     recording_close(&r);
 }
 
+/* ---- head and loss in pieces ---- */
+
+/* With pieces nothing is slower within any budget, and less is enough. What the steps of these types promise
+ * is what is estimated of that many pieces, and the fastest way, which has all the memory it wants, has none.
+ */
+static void pieces_are_chosen_where_logits_are_the_most(void **state) {
+    recording r;
+    (void)state;
+    open_step(STEP("step_words"), &r);
+    for (int k = 0; k < 4; k++) {
+        recorded_plan chosen, whole;
+        uint64_t seed = 23;
+        uint32_t pieces = 0;
+        plan_request q = at(&r, 6, k % 2);
+        q.settings.types = k / 2 ? TORCH_AUTOCAST : TORCH_F32;
+        find(&q, &chosen);
+        is_monotone(&chosen, &seed);
+        q.loss_is_pinned = true;
+        find(&q, &whole);
+        for (uint32_t i = 0; i < whole.count; i++) {
+            assert_int_equal(whole.ways[i].pieces, 0);
+            assert_true(seconds_within(&chosen, whole.ways[i].bytes) <= whole.ways[i].seconds);
+        }
+        for (uint32_t i = 0; i < chosen.count; i++) {
+            const plan_way *w = &chosen.ways[i];
+            torch_settings s = q.settings;
+            torch_result asked;
+            pieces += w->pieces > 0;
+            if (!w->pieces || w->again || w->away || w->accumulate > 1) continue;
+            s.loss_chunks = w->pieces;
+            assert_int_equal(recorded_play(&r, &s, &asked), STATUS_OK);
+            assert_int_equal(w->live.likely, asked.live.likely);
+        }
+        assert_true(pieces > 0 && chosen.ways[0].bytes < whole.ways[0].bytes);
+        assert_int_equal(chosen.ways[chosen.count - 1].pieces, 0);
+        assert_int_equal(chosen.plain.bytes, whole.plain.bytes);
+        assert_true(chosen.tried <= 4 * whole.tried);
+        recorded_plan_close(&chosen);
+        recorded_plan_close(&whole);
+    }
+    recording_close(&r);
+}
+
+static void pieces_that_are_asked_for_stay(void **state) {
+    recording r;
+    recorded_plan p;
+    (void)state;
+    open_step(STEP("step_words"), &r);
+    plan_request q = at(&r, 6, false);
+    q.loss_is_pinned = true, q.settings.loss_chunks = 5;
+    find(&q, &p);
+    for (uint32_t i = 0; i < p.count; i++) assert_int_equal(p.ways[i].pieces, 5);
+    recorded_plan_close(&p);
+    recording_close(&r);
+}
+
+/* FSDP holds the root's weights from forward to the end of backward, and a unit's for its own call alone. */
+static void a_head_that_comes_and_goes_has_no_pieces(void **state) {
+    static char unit[] = "blocks.3";
+    recording r;
+    torch_result out;
+    (void)state;
+    open_step(STEP("step_words"), &r);
+    plan_request q = at(&r, 6, false);
+    q.settings.gpus = 2, q.settings.shard = TORCH_FSDP, q.settings.step = 12;
+    uint32_t head = module_named(&r, "head");
+    char *name = r.modules.of[head];
+    for (int is_unit = 0; is_unit < 2; is_unit++) {
+        recorded_plan p;
+        uint32_t pieces = 0;
+        r.modules.of[head] = is_unit ? unit : name;
+        find(&q, &p);
+        for (uint32_t i = 0; i < p.count; i++) pieces += p.ways[i].pieces > 0;
+        assert_int_equal(pieces > 0, !is_unit);
+        recorded_plan_close(&p);
+    }
+    q.settings.loss_chunks = 4;
+    assert_int_equal(recorded_play(&r, &q.settings, &out), STATUS_INVALID);
+    assert_non_null(strstr(status_message(), "is gathered with a unit of --shard fsdp"));
+    q.settings.shard = TORCH_DDP;
+    assert_int_equal(recorded_play(&r, &q.settings, &out), STATUS_OK);
+    r.modules.of[head] = name;
+    recording_close(&r);
+}
+
 static void a_pinned_micro_batch_stays(void **state) {
     recording r;
     recorded_plan p;
@@ -547,6 +632,9 @@ int main(void) {
         cmocka_unit_test(what_may_not_run_again_does_not),
         cmocka_unit_test(the_host_keeps_no_more_than_it_may),
         cmocka_unit_test(results_stay_where_that_is_faster),
+        cmocka_unit_test(pieces_are_chosen_where_logits_are_the_most),
+        cmocka_unit_test(pieces_that_are_asked_for_stay),
+        cmocka_unit_test(a_head_that_comes_and_goes_has_no_pieces),
         cmocka_unit_test(a_pinned_micro_batch_stays),
         cmocka_unit_test(batch_norm_sees_the_whole_batch),
         cmocka_unit_test(without_counts_nothing_runs_again),

@@ -112,6 +112,7 @@ static status find(planned *p) {
     plan_request q = { .recording = &e->recorded,
                        .settings = e->settings.torch,
                        .micro_is_pinned = run->micro_batch > 0 || run->accumulate > 0,
+                       .loss_is_pinned = e->o->estimate.loss_chunks > 0,
                        .surely = e->o->estimate.strict,
                        .most_away = run->away_limit,
                        .hardware = &p->rates };
@@ -167,12 +168,27 @@ static status add_away(text *t, const recording *r, const plan_way *w) {
     return STATUS_OK;
 }
 
+/* Losses are the same but for rounding. */
+static void add_pieces(text *t, const plan_way *w) {
+    if (!w->pieces) return;
+    text_add(t,
+             "  head and loss   in %lld pieces of rows, each computed again; added up in another order%s\n",
+             (long long)w->pieces, w->types == TORCH_F32 ? "" : ", the head's gradients in 16 bits");
+}
+
+static bool has_pieces(const recorded_plan *f) {
+    bool has = false;
+    for (uint32_t i = 0; i < f->count; i++) has |= f->ways[i].pieces > 0;
+    return has;
+}
+
 static void add_line(text *t, const planned *p, const plan_way *w) {
     char bytes[UNITS_TEXT_BYTES], seconds[UNITS_TEXT_BYTES], host[UNITS_TEXT_BYTES];
     uint64_t largest = p->plan.ways[p->plan.count - 1].bytes + p->beside;
     text_add(t, "  %12s %12s %8lld %8u %12s", units_column_text(w->bytes + p->beside, largest, bytes),
              units_seconds_text(w->seconds, seconds), (long long)w->batch, w->again,
              units_bytes_text(w->host_bytes, host));
+    if (has_pieces(&p->plan)) text_add(t, " %8lld", (long long)(w->pieces ? w->pieces : 1));
     if (p->chooses_types) text_add(t, " %9s", word_of(w->types));
     text_add(t, "%s\n", w == p->way ? "  this plan" : "");
 }
@@ -184,6 +200,7 @@ static void add_front(text *t, const planned *p) {
     const plan_way *before = NULL;
     text_add(t, "\nOther budgets, of %u\n  %12s %12s %8s %8s %12s", f->count, "memory", "a step", "at once",
              "again", "host");
+    if (has_pieces(f)) text_add(t, " %8s", "pieces");
     if (p->chooses_types) text_add(t, " %9s", "numbers");
     text_add(t, "\n");
     for (uint32_t i = 0; i < lines; i++) {
@@ -231,6 +248,7 @@ static status say(text *t, const planned *p) {
     text_add(t, "  samples at once %lld, %lld times a step\n", (long long)w->batch, (long long)w->accumulate);
     TRY(add_again(t, &p->e->recorded, w));
     TRY(add_away(t, &p->e->recorded, w));
+    add_pieces(t, w);
     text_add(t, "  it takes        %s, the most in %s", bytes_of(p, w, bytes), w->peak_in);
     if (p->plan.plain.bytes) text_add(t, "; as asked %s", bytes_of(p, &p->plan.plain, has));
     text_add(t, "\n  a step takes    %s", units_seconds_text(w->seconds, seconds));
@@ -287,6 +305,7 @@ static void put_numbers(json_writer *j, const planned *p, const plan_way *w) {
     json_put_number(j, "step_seconds", w->seconds);
     json_put_integer(j, "micro_batch", w->batch);
     json_put_integer(j, "accumulate", w->accumulate);
+    json_put_integer(j, "loss_chunks", w->pieces ? w->pieces : 1);
     json_put_unsigned(j, "host_bytes", w->host_bytes);
     json_put_string(j, "dtype", word_of(w->types));
 }
@@ -342,19 +361,22 @@ static status put_json(text *t, const planned *p) {
 /* The least budget that works, and what is the most of it. */
 static status refuse(const planned *p) {
     const plan_way *least = &p->plan.ways[0];
-    char needs[UNITS_TEXT_BYTES], has[UNITS_TEXT_BYTES], most[UNITS_TEXT_BYTES], numbers[32] = "";
+    char needs[UNITS_TEXT_BYTES], has[UNITS_TEXT_BYTES], most[UNITS_TEXT_BYTES], numbers[32] = "",
+                                                                                 pieces[48] = "";
     int term = 0;
     for (int k = 1; k < TAPE_TERMS; k++)
         if (least->by_term[k] > least->by_term[term]) term = k;
     bool other = p->beside > least->by_term[term];
     if (p->chooses_types) snprintf(numbers, sizeof numbers, "--dtype %s, ", word_of(least->types));
+    if (least->pieces)
+        snprintf(pieces, sizeof pieces, ", head and loss in %lld pieces", (long long)least->pieces);
     return status_set(
         STATUS_NO_FIT,
         "%s does not fit %s: the least that is known to work is %s (%llu bytes), with %s%lld at "
-        "once, %u modules computed again and %u with the host; the most of it are %s, %s",
+        "once%s, %u modules computed again and %u with the host; the most of it are %s, %s",
         p->e->model.name, units_bytes_text(p->budget, has), bytes_of(p, least, needs),
-        (unsigned long long)(least->bytes + p->beside), numbers, (long long)least->batch, least->again,
-        least->away, other ? "the driver and libraries" : tape_term_name((tape_term)term),
+        (unsigned long long)(least->bytes + p->beside), numbers, (long long)least->batch, pieces,
+        least->again, least->away, other ? "the driver and libraries" : tape_term_name((tape_term)term),
         units_bytes_text(other ? p->beside : least->by_term[term], most));
 }
 
@@ -363,7 +385,7 @@ static status emit(const planned *p, text *t) {
     snprintf(line, sizeof line, "takes %s (%llu bytes) of %s, and has %s", bytes_of(p, p->way, bytes),
              (unsigned long long)(p->way->bytes + p->beside), p->measure, units_bytes_text(p->budget, has));
     torch_settings with = p->e->settings.torch;
-    with.types = p->way->types;
+    with.types = p->way->types, with.loss_chunks = p->way->pieces;
     return emit_recorded(&(emit_recorded_of){ &p->e->recorded, &with, p->way, line }, t);
 }
 

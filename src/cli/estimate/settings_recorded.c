@@ -79,7 +79,7 @@ status estimate_settle_recorded(estimate_question *e) {
         .gpus = x->gpus,
         .checkpointing = x->checkpointing,
         .checkpoint_saves = x->checkpoint_saves,
-        .loss_chunks = x->loss_chunks,
+        .loss_chunks = x->loss_chunks > 1 ? x->loss_chunks : 0,
         .expandable = x->expandable
     };
     return STATUS_OK;

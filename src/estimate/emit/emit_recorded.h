@@ -24,7 +24,7 @@ void emit_recorded_kinds(const recording *r, uint64_t kinds, text *out);
 
 typedef struct {
     const recording *recording;
-    const torch_settings *settings; /* that the plan was made with */
+    const torch_settings *settings; /* that the plan was made with, and types and pieces of the way */
     const plan_way *way;
     const char *promised; /* a sentence on what it takes, of one line */
 } emit_recorded_of;
@@ -51,8 +51,7 @@ void emit_recorded_again_imports(const plan_way *w, bool chunks, text *out);
 void emit_recorded_again_functions(const plan_way *w, text *out);
 void emit_recorded_again_prepare(const plan_way *w, text *out);
 
-/* Head and loss in pieces (emit_recorded_loss.c), with --loss-chunks. The lists fill `h`. */
-status emit_recorded_loss_check(const torch_settings *s);
+/* Head and loss in pieces (emit_recorded_loss.c), with loss_chunks of the settings. The lists fill `h`. */
 status emit_recorded_loss_lists(const emit_recorded_of *q, recorded_head *h, text *out);
 void emit_recorded_loss_functions(const emit_recorded_of *q, const recorded_head *h, text *out);
 void emit_recorded_loss_prepare(const torch_settings *s, text *out);

@@ -16,7 +16,6 @@ status emit_recorded_check(const torch_settings *s) {
         return status_set(STATUS_INVALID,
                           "--emit torch writes DDP and FSDP, and ZeRO is DeepSpeed's to apply; "
                           "say --shard fsdp, or leave --emit out");
-    TRY(emit_recorded_loss_check(s));
     if (s->adapter_rank && s->base_bits == 4)
         return status_set(STATUS_INVALID,
                           "--emit torch: weights of 4 bits are made where the model is loaded; "

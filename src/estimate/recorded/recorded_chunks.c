@@ -43,12 +43,18 @@ static status find_loss(const recorded_edit *e, recorded_head *h) {
     if (!h->loss) return no_head(e, "forward", " has no loss over classes (F.cross_entropy)");
     for (uint32_t k = 0; k < e->calls[h->loss].reads; k++) {
         uint32_t s = edit_reads(e, h->loss)[k], by = maker_of(e, s);
-        if (has_operands(e, by) && edit_is_call(e, by, "_log_softmax"))
-            h->softmax = by;
+        bool casts = has_operands(e, by) && edit_is_call(e, by, "_to_copy");
+        uint32_t of = casts ? maker_of(e, edit_reads(e, by)[0]) : by;
+        if (has_operands(e, of) && edit_is_call(e, of, "_log_softmax"))
+            h->softmax = of, h->recasts = casts ? by : 0;
         else if (!h->target)
             h->target = s;
     }
-    return h->softmax && h->target ? STATUS_OK : no_head(e, "the loss", " is not of a log_softmax");
+    if (!h->softmax || !h->target) return no_head(e, "the loss", " is not of a log_softmax");
+    if (e->calls[h->loss].reads > 2) return no_head(e, "the loss", " weighs its classes");
+    if (edit_numbers(e, edit_makes(e, h->loss)[0]) > 1.5)
+        return no_head(e, "the loss", " is a number of each row and not of all");
+    return STATUS_OK;
 }
 
 enum { MOST_COPIES = 16 }; /* between head and loss */
@@ -108,7 +114,8 @@ static bool find_sizes(const recorded_edit *e, recorded_head *h) {
 }
 
 static bool is_of(const recorded_head *h, uint32_t call) {
-    return call == h->product || call == h->widens || call == h->softmax || call == h->loss;
+    return call == h->product || call == h->widens || call == h->softmax || call == h->recasts ||
+           call == h->loss;
 }
 
 /* A copy between logits and loss. */
@@ -162,8 +169,8 @@ typedef struct {
     uint32_t partial[MOST_GRADIENTS]; /* ... by the first piece */
     uint32_t gradients;               /* how many there are; more than that: the product is none of ours */
     uint32_t pieces;
-    const char *given_type, *row_type, *logit_type,
-        *wide_type;         /* narrow and wide ones are the same without casts */
+    const char *given_type, *row_type, *logit_type, *wide_type,
+        *loss_type;         /* narrow and wide ones are the same without casts */
     bool *flows;            /* by storage: lies in backward between loss and product */
     uint32_t logits, total; /* the recorded ones: logits, and the loss */
 } chunking;
@@ -267,6 +274,7 @@ static uint32_t take_forward(chunking *c) {
         take_out(c, call);
     }
     if (h->narrows) take_out(c, h->narrows);
+    if (h->recasts) take_out(c, h->recasts);
     take_out(c, h->softmax);
     uint32_t at = e->calls[h->loss].before;
     take_maker(c, h->loss, c->total);
@@ -278,7 +286,7 @@ static uint32_t take_forward(chunking *c) {
 /* Calls of forward of one piece. */
 typedef struct {
     double rows;
-    uint32_t narrows, product, widens, softmax, loss;
+    uint32_t narrows, product, widens, softmax, recasts, loss;
 } piece;
 
 static uint32_t made_of(chunking *c, const char *type, double rows, double columns) {
@@ -296,9 +304,9 @@ static void count_operations(chunking *c, const piece *x, uint32_t call) {
     edit_call_at(c->e, call)->operations = (int64_t)fmin(2 * x->rows * c->h->width * c->h->classes, 0x1p62);
 }
 
-/* What a piece has computed. */
+/* What a piece has computed; `judged`: the probabilities as the loss reads them. */
 typedef struct {
-    uint32_t rows, weight, probabilities, count;
+    uint32_t rows, weight, probabilities, judged, count;
 } computed;
 
 /* Forward of a piece, or in backward once more: then `of` names the calls of forward, which keep what they
@@ -328,27 +336,36 @@ static computed compute(chunking *c, piece *x, uint32_t given, uint32_t weight, 
     y.probabilities = made_of(c, c->wide_type, x->rows, h->classes);
     x->softmax =
         put(c, (edit_new_call){ "_log_softmax.default", when, 0, 0, { logits }, { y.probabilities } });
-    uint32_t loss = made_of(c, c->wide_type, 1, 0);
-    y.count = made_of(c, c->wide_type, 1, 0);
-    x->loss = put(
-        c, (edit_new_call){
-               "nll_loss_forward.default", when, 0, 0, { y.probabilities, h->target }, { loss, y.count } });
+    y.judged = y.probabilities;
+    if (h->recasts) {
+        y.judged = made_of(c, c->loss_type, x->rows, h->classes);
+        x->recasts =
+            put(c, (edit_new_call){ "_to_copy.default", when, 0, 0, { y.probabilities }, { y.judged } });
+    }
+    uint32_t loss = made_of(c, c->loss_type, 1, 0);
+    y.count = made_of(c, c->loss_type, 1, 0);
+    x->loss =
+        put(c, (edit_new_call){
+                   "nll_loss_forward.default", when, 0, 0, { y.judged, h->target }, { loss, y.count } });
     return y;
 }
 
 /* The gradient of logits. */
 static uint32_t put_loss_backward(chunking *c, const piece *x, const computed *y) {
     const recorded_head *h = c->h;
-    uint32_t g = made_of(c, c->wide_type, x->rows, h->classes),
+    uint32_t g = made_of(c, c->loss_type, x->rows, h->classes),
              logits = made_of(c, c->wide_type, x->rows, h->classes);
-    edit_new_call of_loss = { "nll_loss_backward.default",
-                              RECORDING_BACKWARD,
-                              0,
-                              x->loss,
-                              { y->probabilities, h->target, y->count },
-                              { g } };
+    edit_new_call of_loss = {
+        "nll_loss_backward.default", RECORDING_BACKWARD, 0, x->loss, { y->judged, h->target, y->count }, { g }
+    };
     if (c->gradient) of_loss.reads[3] = c->gradient;
     put(c, of_loss);
+    if (h->recasts) {
+        uint32_t as_softmax = made_of(c, c->wide_type, x->rows, h->classes);
+        put(c,
+            (edit_new_call){ "_to_copy.default", RECORDING_BACKWARD, 0, x->recasts, { g }, { as_softmax } });
+        g = as_softmax;
+    }
     put(c, (edit_new_call){ "_log_softmax_backward_data.default",
                             RECORDING_BACKWARD,
                             0,
@@ -468,6 +485,7 @@ static void note_types(chunking *c) {
     c->row_type = c->h->narrows ? edit_dtype(e, edit_makes(e, c->h->narrows)[0]) : c->given_type;
     c->logit_type = edit_dtype(e, c->logits);
     c->wide_type = edit_dtype(e, edit_makes(e, c->h->softmax)[0]);
+    c->loss_type = edit_dtype(e, c->total);
 }
 
 status recorded_chunk(recorded_edit *e, const recorded_head *h, int64_t chunks) {

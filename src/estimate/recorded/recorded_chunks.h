@@ -14,6 +14,7 @@ typedef struct {
     uint32_t product;       /* of rows and weight: logits */
     uint32_t widens;        /* their copy in f32 */
     uint32_t softmax, loss; /* _log_softmax and nll_loss_forward */
+    uint32_t recasts;       /* what softmax makes, in f32: autocast of a CPU does that for the loss */
     uint32_t given, weight, bias, target;
     uint32_t module; /* whose product it is */
     double rows,

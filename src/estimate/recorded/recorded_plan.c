@@ -7,8 +7,8 @@
 #include "estimate/recorded/plan_ladder.h"
 #include "estimate/recorded/recorded_rewrite.h"
 
-/* Micro-batches that are tried; rungs of a ladder. */
-enum { MOST_MICRO = 8, MOST_RUNGS = 48, LEAST_RUNGS = 4 };
+/* Micro-batches that are tried; rungs of a ladder; numbers of pieces: 2, 4, 8, ... RECORDED_MOST_CHUNKS. */
+enum { MOST_MICRO = 8, MOST_RUNGS = 48, LEAST_RUNGS = 4, MOST_COUNTS = 12 };
 
 /* The work of all ways together, and of one, in parts of two nanoseconds. */
 static const double most_work = 0.68e9, most_work_of_one = 2e8;
@@ -89,7 +89,8 @@ static status fill(planning *n, plan_way *w) {
     torch_result t;
     plan_moved moved;
     double again = 0;
-    w->batch = n->settings.batch, w->accumulate = torch_accumulation(&n->settings), w->types = n->types;
+    w->batch = n->settings.batch, w->accumulate = torch_accumulation(&n->settings);
+    w->types = n->types, w->pieces = n->settings.loss_chunks;
     count_actions(n, w, &again);
     TRY(play(n, w, &moved, &t));
     w->live = t.live, w->reserved = t.reserved, w->peak_in = t.peak_in;
@@ -105,6 +106,11 @@ static status fill(planning *n, plan_way *w) {
     n->out->parameters = t.parameters, n->out->trained = t.trained;
     n->out->tried++;
     return STATUS_OK;
+}
+
+static void act_nowhere(planning *n) {
+    memset(n->action, 0, n->q->recording->modules.count * sizeof *n->action);
+    memset(n->keeps, 0, n->q->recording->modules.count * sizeof *n->keeps);
 }
 
 /* With the actions and the results that stay of `n`. */
@@ -202,39 +208,125 @@ static const struct {
                 { PLAN_MAY_AGAIN | PLAN_MAY_RESULTS, 0.5 } };
 enum { LADDERS = sizeof ladders / sizeof *ladders };
 
-static status plan_micro(planning *n) {
-    n->rates = rates_of(n->q, n->types);
-    TRY(plan_tree_find(n->q->recording, &n->sizes, &n->settings, &n->rates, &n->tree));
-    n->out->keeps_batch |= n->tree.mixes_samples;
-    memset(n->action, 0, n->q->recording->modules.count * sizeof *n->action);
-    memset(n->keeps, 0, n->q->recording->modules.count * sizeof *n->keeps);
-    TRY(add_way(n));
-    if (n->settings.batch == n->q->settings.batch && n->types == n->q->settings.types)
-        n->out->plain = n->out->ways[n->out->count - 1];
-    n->out->plain.action = NULL, n->out->plain.keeps = NULL;
+/* `share`: of the work, what these ladders may do is one part of so many. */
+static status add_ladders(planning *n, uint32_t share) {
     for (int i = 0; i < LADDERS; i++) {
         bool link = n->rates.link > 0;
         if (!link && ladders[i].may & PLAN_MAY_AWAY) continue;
         if (n->q->none_stays && ladders[i].may & PLAN_MAY_RESULTS) continue;
-        TRY(add_ladder(n, ladders[i].may, ladders[i].share * n->tree.kept, LADDERS * n->micros));
+        TRY(add_ladder(n, ladders[i].may, ladders[i].share * n->tree.kept, LADDERS * share));
     }
     return STATUS_OK;
 }
 
-/* STATUS_INVALID: nothing tells how the step grows to that, which may be so of some. */
-static status try_micro(planning *n, int64_t batch) {
+/* The step at that micro-batch, with head and loss in so many pieces, as settings rewrite it.
+ * STATUS_INVALID: nothing tells how the step grows to that, which may be so of some, or there are no such
+ * pieces. Close it in any case. */
+static status open_step(planning *n, int64_t batch, int64_t pieces) {
     torch_settings asked = n->q->settings;
-    asked.types = n->types, asked.batch = batch;
+    asked.types = n->types, asked.batch = batch, asked.loss_chunks = pieces;
     n->settings = recorded_prepared(&asked);
-    status result = recorded_sizes_find(n->q->recording, batch, n->settings.context, false, &n->sizes);
-    if (result == STATUS_OK)
-        result = recorded_rewrite(n->q->recording, &n->settings, &n->sizes, &n->rewritten);
-    if (result == STATUS_OK) result = plan_micro(n);
+    TRY(recorded_sizes_find(n->q->recording, batch, n->settings.context, false, &n->sizes));
+    TRY(recorded_rewrite(n->q->recording, &n->settings, &n->sizes, &n->rewritten));
+    n->rates = rates_of(n->q, n->types);
+    return plan_tree_find(n->q->recording, &n->sizes, &n->settings, &n->rates, &n->tree);
+}
+
+static void close_step(planning *n) {
     plan_tree_close(&n->tree);
     recorded_sizes_close(&n->sizes);
     edit_close_program(&n->rewritten);
+    n->sizes = (recorded_sizes){ 0 }, n->rewritten = (recording_program){ 0 };
+}
+
+/* Two ways of a step that tell what pieces of its loss would do: nothing else is done, and all runs again
+ * that may. Less else is there then, so more pieces help. */
+enum { ALONE, WITH_ALL_AGAIN, PROBES };
+
+static uint64_t last_bytes(const planning *n) { return n->out->ways[n->out->count - 1].bytes; }
+
+static status probe(planning *n, uint64_t bytes[PROBES]) {
+    plan_ladder l;
+    act_nowhere(n);
+    TRY(add_way(n));
+    bytes[ALONE] = last_bytes(n);
+    status result = plan_ladder_find(&n->tree, PLAN_MAY_AGAIN, n->tree.kept / 2, &l);
+    if (result == STATUS_OK) result = plan_ladder_rung(&l, plan_ladder_rungs(&l) - 1, n->action, n->keeps);
+    plan_ladder_close(&l);
+    if (result == STATUS_OK) result = add_way(n);
+    if (result == STATUS_OK) bytes[WITH_ALL_AGAIN] = last_bytes(n);
     return result;
 }
+
+/* `bytes`: of the step as it is recorded, by probe. */
+static status plan_micro(planning *n, uint64_t bytes[PROBES]) {
+    n->out->keeps_batch |= n->tree.mixes_samples;
+    TRY(probe(n, bytes));
+    if (n->settings.batch == n->q->settings.batch && n->types == n->q->settings.types)
+        n->out->plain = n->out->ways[n->out->count - PROBES];
+    n->out->plain.action = NULL, n->out->plain.keeps = NULL;
+    return add_ladders(n, n->micros);
+}
+
+/* ---- head and loss in pieces ---- */
+
+/* Is `b` less than `a` by enough to be worth its seconds? */
+static bool is_less(uint64_t b, uint64_t a) { return b < a - a / 64; }
+
+/* Doubles the pieces for as long as that helps: they take a part of the logits each, so what they no longer
+ * help once they never do. `counts`: how many were tried; 0: this head has none. */
+static status probe_pieces(planning *n, int64_t batch, uint64_t bytes[][PROBES], uint32_t *counts) {
+    bool helps = true;
+    for (*counts = 0; helps && *counts < MOST_COUNTS; ++*counts) {
+        uint32_t i = *counts;
+        status result = open_step(n, batch, INT64_C(2) << i);
+        bool none = result == STATUS_INVALID;
+        if (result == STATUS_OK) result = probe(n, bytes[i]);
+        close_step(n);
+        if (none) return STATUS_OK;
+        TRY(result);
+        helps = !i || is_less(bytes[i][ALONE], bytes[i - 1][ALONE]) ||
+                is_less(bytes[i][WITH_ALL_AGAIN], bytes[i - 1][WITH_ALL_AGAIN]);
+    }
+    return STATUS_OK;
+}
+
+/* The fewest pieces that do by that probe what the most do. */
+static uint32_t settled(uint64_t bytes[][PROBES], uint32_t counts, int by) {
+    uint32_t i = counts - 1;
+    while (i && !is_less(bytes[counts - 1][by], bytes[i - 1][by])) i--;
+    return i;
+}
+
+/* Beside the step as it is recorded, whose ladders are played as if there were no pieces. Rewriting follows
+ * what autograd was seen to keep. */
+static status try_pieces(planning *n, int64_t batch, const uint64_t whole[PROBES]) {
+    uint64_t bytes[MOST_COUNTS][PROBES];
+    uint32_t counts = 0;
+    if (n->q->loss_is_pinned || !n->q->recording->programs[0].left.count) return STATUS_OK;
+    TRY(probe_pieces(n, batch, bytes, &counts));
+    if (!counts) return STATUS_OK;
+    for (int k = 0, done = -1; k < PROBES; k++) {
+        int i = (int)settled(bytes, counts, k);
+        if (i == done || bytes[i][k] >= whole[k]) continue;
+        done = i;
+        status result = open_step(n, batch, INT64_C(2) << i);
+        if (result == STATUS_OK) result = add_ladders(n, PROBES * n->micros);
+        close_step(n);
+        TRY(result);
+    }
+    return STATUS_OK;
+}
+
+static status try_micro(planning *n, int64_t batch) {
+    uint64_t whole[PROBES];
+    status result = open_step(n, batch, n->q->settings.loss_chunks);
+    if (result == STATUS_OK) result = plan_micro(n, whole);
+    close_step(n);
+    return result == STATUS_OK ? try_pieces(n, batch, whole) : result;
+}
+
+/* ---- the front ---- */
 
 /* Divisors of what each device has of the step's batch, the largest first; of many the largest ones and 1. */
 static uint32_t micros_of(const plan_request *q, int64_t *out) {
@@ -253,7 +345,8 @@ static uint32_t micros_of(const plan_request *q, int64_t *out) {
 static int by_bytes(const void *a, const void *b) {
     const plan_way *x = a, *y = b;
     if (x->bytes != y->bytes) return x->bytes < y->bytes ? -1 : 1;
-    return x->seconds < y->seconds ? -1 : x->seconds > y->seconds;
+    if (x->seconds < y->seconds || x->seconds > y->seconds) return x->seconds < y->seconds ? -1 : 1;
+    return x->pieces < y->pieces ? -1 : x->pieces > y->pieces; /* whole losses are the same bit for bit */
 }
 
 /* What another way does in no more bytes and no more time goes, and what keeps too much with the host. */

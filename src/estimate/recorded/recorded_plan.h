@@ -1,10 +1,12 @@
-/* The plan of a recorded step: how many samples at once, which modules are computed again, and of which what
- * they save is kept with the host, at the least predicted time within a budget.
+/* The plan of a recorded step: how many samples at once, which modules are computed again, of which what
+ * they save is kept with the host, and whether head and loss come in pieces of rows (recorded_chunks.h), at
+ * the least predicted time within a budget.
  *
  * The ways that are tried do not depend on the budget: for each micro-batch the rungs of some ladders
  * (plan_ladder.h), each of them played to the byte. So more memory is never slower, and what a budget allows
  * a larger one allows. What is not tried may be better: between two rungs, and combinations that save less
- * for each second by the ladder's sums and more at the peak.
+ * for each second by the ladder's sums and more at the peak. Numbers of pieces are powers of two, and only
+ * two of them have ladders of their own.
  *
  * Settings that make another step of the recorded one (recorded_rewrite.h) come first: at each micro-batch
  * the rewritten program is what is planned. */
@@ -17,6 +19,7 @@ typedef struct {
     const recording *recording;
     torch_settings settings;      /* batch: the micro-batch where it is pinned, else the step's */
     bool micro_is_pinned, surely; /* surely: bytes are the upper end of the interval */
+    bool loss_is_pinned;          /* in as many pieces as the settings say; else the plan chooses */
     bool none_away;               /* nothing is kept with the host */
     bool none_stays;              /* no results of modules that are computed again */
     unsigned types;               /* that the plan may have beside the settings': bits of 1 << torch_types */
@@ -27,6 +30,7 @@ typedef struct {
 typedef struct {
     int64_t batch, accumulate; /* samples at once, and how many times */
     torch_types types;         /* of numbers: as asked, or as allowed */
+    int64_t pieces;            /* of rows, of head and loss; 0: whole */
     uint8_t *action;           /* plan_action, by module */
     uint64_t *keeps; /* by module that is computed again: kinds whose results stay, of recorded_kinds_find */
     uint32_t again, away;    /* how many modules */

@@ -4,6 +4,7 @@
 
 #include "base/memory.h"
 #include "estimate/recorded/recorded_adapters.h"
+#include "estimate/recorded/recorded_course.h"
 #include "estimate/recorded/recorded_shard.h"
 #include "estimate/recorded/recorded_types.h"
 #include "estimate/recorded/recorded_update.h"
@@ -37,11 +38,30 @@ torch_settings recorded_prepared(const torch_settings *s) {
     return with;
 }
 
+/* Where weights are gathered, those of the root are there from forward to the end of backward, so pieces find
+ * the head's. A unit's come and go with the unit's own call. */
+static status check_head_stays(const recording *r, const torch_settings *s, const recorded_head *h) {
+    bool gathers = torch_is_shared(s) && (s->shard == TORCH_FSDP || s->shard == TORCH_ZERO3);
+    if (!gathers) return STATUS_OK;
+    uint32_t *block_of = memory_new((size_t)r->modules.count + 1, sizeof *block_of);
+    if (!block_of) return status_set(STATUS_FAILED, "no memory to estimate");
+    recorded_blocks(r, block_of);
+    bool is_unit = block_of[h->module] > 0;
+    memory_free(block_of);
+    if (!is_unit) return STATUS_OK;
+    return status_set(STATUS_INVALID,
+                      "--loss-chunks: the head of %s, %s, is gathered with a unit of --shard %s and let go "
+                      "behind it, so its pieces would not find it; leave one of them out",
+                      r->model, r->modules.of[h->module], s->shard == TORCH_FSDP ? "fsdp" : "zero3");
+}
+
 /* Its types, and with --loss-chunks the loss in pieces. */
 static status rewrite_step(const recording *r, const torch_settings *s, recorded_edit *e, recorded_head *h) {
     *h = (recorded_head){ 0 };
     if (s->types != recorded_types_of(r)) recorded_retype(e, s->types, s->cuda, !s->narrow_throughout);
-    return s->loss_chunks ? recorded_head_find(e, h) : STATUS_OK;
+    if (!s->loss_chunks) return STATUS_OK;
+    TRY(recorded_head_find(e, h));
+    return check_head_stays(r, s, h);
 }
 
 status recorded_head_of(const recording *r, const torch_settings *s, recorded_head *h) {
