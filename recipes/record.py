@@ -2,6 +2,7 @@
 needs neither a GPU nor weights, for all tensors are fake. Your part is at the end. PyTorch 2.4 or later."""
 
 import contextlib
+import functools
 import gc
 import json
 import operator
@@ -93,11 +94,36 @@ class Kept:  # what autograd has of a tensor
     pass
 
 
+@contextlib.contextmanager
+def each_forward(model, around):
+    """Within it forward of each module m runs within around(m), whoever calls it: hooks of modules are not told where
+    code calls `layer.forward(x)` by itself."""
+    def wrap(m, forward):
+        @functools.wraps(forward)
+        def run(*args, **kwargs):
+            with around(m):
+                return forward(*args, **kwargs)
+        return run
+    wrapped = []
+    for m in model.modules():
+        before = m.__dict__.get("forward")
+        with contextlib.suppress(Exception):  # of a module that takes none, as a script's, its parts are seen alone
+            m.forward = run = wrap(m, m.forward)
+            wrapped.append((m, before, run))
+    try:
+        yield
+    finally:
+        for m, before, run in wrapped:
+            if m.__dict__.get("forward") is run:
+                m.__dict__.pop("forward") if before is None else m.__dict__.update(forward=before)
+
+
 class Recorder(TorchDispatchMode):
     """Of each call of the dispatcher what it makes; of each storage when it dies."""
 
     def __init__(self, model, number=None, within=None):
         super().__init__()
+        self.model = model
         self.number = number  # what code is told that looks at one
         self.within = within  # storages that stand for what calls have within themselves: of which call
         self.storages, self.alive = [], {}  # storages: [dtype, shape, bytes, role, name]
@@ -105,7 +131,7 @@ class Recorder(TorchDispatchMode):
         self.calls = []  # (name, phase, module, call of forward that it differentiates, operations)
         self.operands, self.counts = [], []
         self.saves = []  # (module, storage), in the order in which autograd keeps them
-        self.visits, self.inside, self.holders, self.quiet = [], [], {}, False  # visits: modules
+        self.visits, self.holders, self.quiet = [], {}, False  # visits: modules
         self.maker, self.assumed, self.constants = {}, set(), {}
         self.sums, self.by_backward = {}, set()  # of gradients, by autograd itself: what is made, of what
         self.phase, self.stack, self.by_sequence, self.kept = FORWARD, [0], {}, {}
@@ -286,19 +312,22 @@ class Recorder(TorchDispatchMode):
         self.events.append(("used", kept.which))
         return kept.tensor
 
-    def enter(self, m):
-        self.stack.append(self.number_of.get(id(m), self.stack[-1]))
-        self.inside.append(len(self.visits) if self.phase == FORWARD else None)
-        if self.phase == FORWARD:
-            self.entered[self.stack[-1]] += id(m) in self.number_of
-            self.events.append(("enter", len(self.visits)))
-            self.visits.append(self.stack[-1])
-
-    def leave(self):
-        self.stack.pop()
-        which = self.inside.pop()
+    @contextlib.contextmanager
+    def visiting(self, m):
+        """Around forward of a module."""
+        number = self.number_of[id(m)]
+        which = len(self.visits) if self.phase == FORWARD else None
+        self.stack.append(number)
         if which is not None:
-            self.events.append(("leave", which))
+            self.entered[number] += 1
+            self.events.append(("enter", which))
+            self.visits.append(number)
+        try:
+            yield
+        finally:
+            self.stack.pop()
+            if which is not None:
+                self.events.append(("leave", which))
 
     def marked(self):
         """Takes marks out of the events: of each what happened how many calls, and saves, after the beginning."""
@@ -315,14 +344,9 @@ class Recorder(TorchDispatchMode):
 
     @contextlib.contextmanager
     def watching(self):
-        enter = torch.nn.modules.module.register_module_forward_pre_hook(lambda m, x: self.enter(m))
-        leave = torch.nn.modules.module.register_module_forward_hook(lambda m, x, y: self.leave(), always_call=True)
-        try:
-            with self, torch.autograd.graph.saved_tensors_hooks(self.pack, self.unpack):
-                yield
-        finally:
-            enter.remove()
-            leave.remove()
+        hooks = torch.autograd.graph.saved_tensors_hooks(self.pack, self.unpack)
+        with each_forward(self.model, self.visiting), self, hooks:
+            yield
 
 
 @contextlib.contextmanager
@@ -430,7 +454,7 @@ def module_of(function):
         first = next(iter(getattr(function, "args", ())), None)
         if isinstance(first, torch.nn.Module):
             return first
-        function = getattr(function, "__self__", None) or getattr(function, "func", None)
+        function = next(filter(None, (getattr(function, a, None) for a in ("__self__", "func", "__wrapped__"))), None)
     return function
 
 
@@ -450,17 +474,14 @@ def noting_again(model, found):
         finally:
             waiting.pop()
 
-    def enter(m, _):
+    @contextlib.contextmanager
+    def first(m):
         if waiting and waiting[-1]:
             waiting[-1] = False
-            if m in numbers:
-                found.add(numbers[m])
-    hook = torch.nn.modules.module.register_module_forward_pre_hook(enter)
-    try:
-        with none_again(model, note):
-            yield
-    finally:
-        hook.remove()
+            found.add(numbers[m])
+        yield
+    with each_forward(model, first), none_again(model, note):
+        yield
 
 
 def one_step(model, optimizer, loss_of, batch, say_phase=lambda phase: None):

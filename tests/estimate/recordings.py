@@ -146,6 +146,40 @@ def check_switched(program, folder):
         sys.exit("the gradient that the switch alone makes is not counted")
 
 
+CALLED = """
+
+class Block(torch.nn.Linear):
+    def forward(self, x):
+        return super().forward(x).relu()
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = torch.nn.ModuleList(torch.nn.Sequential(Block(64, 64), Block(64, 64)) for _ in range(3))
+
+    def forward(self, x):
+        for block in self.blocks:
+            x = block%s(x)
+        return x.sum()
+
+
+record(Model, lambda size, length: torch.zeros(size, length, 64), lambda model, x: model(x),
+       lambda model: torch.optim.SGD(model.parameters()), batches=(2, 3), lengths=(4,), device="cpu")
+"""
+
+
+def check_called(folder):
+    """A module runs where its forward is called by itself too, and is left as it was."""
+    recorder, recordings = (ROOT / "recipes" / "record.py").read_text(), []
+    for called in "", ".forward":
+        (folder / "step.py").write_text(recorder + CALLED % called)
+        subprocess.run([sys.executable, "step.py"], cwd=folder, capture_output=True, check=True)
+        recordings.append(check(folder / "step.json"))
+    if recordings[0] != recordings[1] or recordings[1]["entered"] != [1, 0] + [1] * 9:
+        sys.exit("a module whose forward is called by itself is recorded otherwise than one that is called")
+
+
 LOOKING = """
 import math
 
@@ -210,6 +244,7 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             check_fresh(sys.argv[1], pathlib.Path(folder))
             check_switched(sys.argv[1], pathlib.Path(folder))
+            check_called(pathlib.Path(folder))
             check_looks(pathlib.Path(folder))
     print(f"{len(stored)} stored recordings" + (" and a fresh one" if importlib.util.find_spec("torch") else ""))
 
