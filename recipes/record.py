@@ -133,7 +133,7 @@ class Recorder(TorchDispatchMode):
         self.saves = []  # (module, storage), in the order in which autograd keeps them
         self.visits, self.holders, self.quiet = [], {}, False  # visits: modules
         self.maker, self.assumed, self.constants = {}, set(), {}
-        self.sums, self.by_backward = {}, set()  # of gradients, by autograd itself: what is made, of what
+        self.sums, self.by_backward = {}, set()  # of gradients, by autograd itself and in place: what is made, of what
         self.phase, self.stack, self.by_sequence, self.kept = FORWARD, [0], {}, {}
         self.modules = [(name, type(m).__name__) for name, m in model.named_modules()]
         self.number_of = {id(m): i for i, (_, m) in enumerate(model.named_modules())}
@@ -191,7 +191,7 @@ class Recorder(TorchDispatchMode):
             self.add_contiguous(call, args)
             if self.within is not None:
                 self.add_within(call, args, kwargs)
-            if call is torch.ops.aten.add.Tensor and called_by("_engine_run_backward"):
+            if call is torch.ops.aten.add.Tensor and called_by("_engine_run_backward") and not args[0]._is_view():
                 self.sums[made[0]] = read[0]
         self.events += died
         return result
@@ -588,7 +588,9 @@ def program(runs):  # those of one structure: the first says all but sizes
 
 
 def in_place(r):
-    """Autograd adds to a gradient that nobody else has in place, but not while a recorder looks."""
+    """Autograd adds to a gradient in place where nobody else has it (can_accumulate_inplace of torch/csrc/autograd/
+    input_buffer.cpp), but not while a recorder looks. A view is never alone: what it is of has the storage too. So the
+    gradient of a linear layer's weight, which comes as `.t()` of a product, is added to anew."""
     now, groups = {}, [[]]
     for e in r.events:
         groups[-1].append(e) if e else groups.append([e])

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes step_blocks.json, step_autocast.json, step_nested.json, step_switched.json and step_words.json to
-tests/estimate/recorded/, recorded steps of small models, and prints the peaks of live bytes that PyTorch's profiler
+"""Writes step_blocks.json, step_autocast.json, step_nested.json, step_switched.json, step_words.json and
+step_tied.json to tests/estimate/recorded/, recorded steps of small models, and prints the peaks of live bytes that PyTorch's profiler
 counts of the steps themselves on the CPU, which tests/estimate/test_recorded.c has. Needs torch."""
 
 import pathlib
@@ -60,6 +60,14 @@ class Words(Model):
 
     def __init__(self, again=False):
         super().__init__(again, MANY)
+
+
+class Tied(Words):
+    """With few tokens the two gradients of its one table of words, and their sum, are the most of a step."""
+
+    def __init__(self, again=False):
+        super().__init__(again)
+        self.head.weight = self.table.weight
 
 
 class Stage(torch.nn.Module):
@@ -153,6 +161,15 @@ class Pieces(Case):
         return total / (labels != -100).sum()
 
 
+def write_tied():
+    case = Case(model=Tied)
+    recipe.record(case.make_model, case.make_batch, case.loss_of,
+                  lambda m: torch.optim.AdamW(m.parameters(), foreach=True), batches=(2, 3), lengths=(8, 6),
+                  device="cpu", out=str(ROOT / "tests" / "estimate" / "recorded" / "step_tied.json"))
+    for size, length, again in ((2, 8, False), (5, 8, False), (2, 6, False), (7, 4, False)):
+        print("step_tied.json", size, length, again, recorded.measure(Case(again, length, Tied), size, None))
+
+
 def write(model, name, autocast=None):
     case = Case(model=model)
     recipe.record(case.make_model, case.make_batch, case.loss_of,
@@ -178,5 +195,6 @@ if __name__ == "__main__":
     write(Nested, "step_nested.json")
     write(Biased, "step_switched.json")
     write(Words, "step_words.json")
+    write_tied()
     for size, pieces in (2, 2), (2, 3), (2, 128), (5, 4), (5, 7):
         print("step_words.json in pieces", size, pieces, recorded.measure(Pieces(pieces), size, None))

@@ -192,6 +192,20 @@ static void the_peak_may_lie_in_the_loss(void **state) {
     recording_close(&r);
 }
 
+/* The gradient of a linear layer's weight is a view, to which autograd adds anew: of a table of words that is
+ * the head's weight too both gradients and their sum are there, the most of a step of few tokens. */
+static void a_tied_weight_is_added_to_anew(void **state) {
+    static const counted of_tied[] = { { 2, 8, false, 2756312 },
+                                       { 5, 8, false, 3091384 },
+                                       { 2, 6, false, 2756248 },
+                                       { 7, 4, false, 2756504 } };
+    recording r;
+    (void)state;
+    assert_int_equal(recording_read(SNUG_ROOT "/tests/estimate/recorded/step_tied.json", &r), STATUS_OK);
+    peaks_are(&r, of_tied, sizeof of_tied / sizeof *of_tied, 0);
+    recording_close(&r);
+}
+
 /* Head and loss in pieces of rows, 8 x 48: PyTorch's own of the policies that are emitted for step_plans. */
 static void head_and_loss_may_come_in_pieces(void **state) {
     static const uint64_t counts[][2] = { { 4, 5774904 }, { 7, 5766840 } };
@@ -550,6 +564,7 @@ int main(void) {
         cmocka_unit_test(modules_may_lie_within_one_another),
         cmocka_unit_test(results_may_stay),
         cmocka_unit_test(the_peak_may_lie_in_the_loss),
+        cmocka_unit_test(a_tied_weight_is_added_to_anew),
         cmocka_unit_test(kinds_beyond_the_room_are_said),
         cmocka_unit_test(head_and_loss_may_come_in_pieces),
         cmocka_unit_test(code_may_do_otherwise_where_modules_are_computed_again),
