@@ -37,3 +37,10 @@ void counter_wait(counter *c, uint64_t value) {
     while (c->value < value) pthread_cond_wait(&c->more, &c->lock);
     pthread_mutex_unlock(&c->lock);
 }
+
+uint64_t counter_value(counter *c) {
+    pthread_mutex_lock(&c->lock);
+    uint64_t value = c->value;
+    pthread_mutex_unlock(&c->lock);
+    return value;
+}

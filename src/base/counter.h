@@ -10,3 +10,4 @@ void counter_free(counter *c);
 
 void counter_add(counter *c);
 void counter_wait(counter *c, uint64_t value); /* until it is at least that */
+uint64_t counter_value(counter *c);

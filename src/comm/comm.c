@@ -110,6 +110,16 @@ status comm_failed(void) {
     return status_set(STATUS_FAILED, "rank %d can't reach the others: %s", here.ranks.rank, here.sentence);
 }
 
+/* ---- who is there ---- */
+
+static bool is_idle(void) { return here.module && counter_value(here.done) == here.given; }
+
+void comm_answer(void) {
+    if (is_idle()) here.module->answer();
+}
+
+int comm_find_silent(void) { return is_idle() ? here.module->find_silent() : COMM_NOBODY_ASKED; }
+
 /* ---- what hosts say to each other ---- */
 
 /* Are there ranks, and no MPI? */

@@ -72,6 +72,21 @@ static void give_up(const char *sentence) {
     nccl_abandon();
 }
 
+/* NCCL does not say whom it waits for. A rank that works waits like this one, and answers. */
+static void waited_too_long(void) {
+    char sentence[COMM_SENTENCE];
+    int silent = comm_find_silent(), limit = (int)(comm_limit_seconds() + 0.5);
+    if (silent >= 0)
+        snprintf(sentence, sizeof sentence, "rank %d has been waited for for %d s (--rank-timeout)", silent,
+                 limit);
+    else
+        snprintf(sentence, sizeof sentence, "other ranks have been waited for for %d s (--rank-timeout); %s",
+                 limit,
+                 silent == COMM_ALL_ANSWER ? "all of them answer, so a GPU or NCCL stands still"
+                                           : "NCCL does not say which");
+    give_up(sentence);
+}
+
 /* A nap counts for a second at most: where it took longer, this process was suspended itself. */
 static void await(uint64_t event) {
     enum { SOON = 100, NAP = 20000, LONG_NAP = 200000 };
@@ -84,12 +99,10 @@ static void await(uint64_t event) {
         waited += time - last < 1 ? time - last : 1;
         last = time;
         if (nccl_failed() != STATUS_OK) give_up(status_message());
-        if (waited <= comm_limit_seconds()) continue;
-        char sentence[COMM_SENTENCE];
-        snprintf(sentence, sizeof sentence,
-                 "other ranks have been waited for for %.0f s (--rank-timeout); NCCL does not say which",
-                 comm_limit_seconds());
-        give_up(sentence);
+        if (waited > comm_limit_seconds())
+            waited_too_long();
+        else if (tries >= SOON)
+            comm_answer();
     }
 }
 

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-enum { COMM_MODULE_VERSION = 1, COMM_SENTENCE = 256, COMM_HOST_BYTES = 64 };
+enum { COMM_MODULE_VERSION = 2, COMM_SENTENCE = 256, COMM_HOST_BYTES = 64 };
 
 /* What this rank sends to another, and what it gets from it: addresses and bytes. */
 typedef struct {
@@ -19,8 +19,14 @@ typedef struct {
     const char *name;
     int (*open)(int *rank, int *world, char host[COMM_HOST_BYTES], char sentence[COMM_SENTENCE]);
     /* pairs[r] is of rank r; this one's own pair is left alone. All ranks call it in the same order, from one
-     * thread each, and naps while it waits. Whoever is waited for longer than `limit` seconds is named. */
+     * thread each, and naps while it waits. Whoever is waited for longer than `limit` seconds is named: where
+     * one of those does not answer it is that one. */
     int (*swap)(const comm_pair *pairs, double limit, char sentence[COMM_SENTENCE]);
+    /* Between two swaps, on any one thread. A rank answers while it swaps, and as often as it calls `answer`.
+     * find_silent asks all others, and waits a moment for their answers: the first that gives none, or -1.
+     * These two may take memory; whoever asks is at its end. */
+    void (*answer)(void);
+    int (*find_silent)(void);
     void (*close)(void);     /* all ranks */
     void (*abort)(int code); /* ends all of them, with this exit code; does not come back */
 } comm_module;

@@ -47,6 +47,9 @@ void several_kept_to_plans(const char *folder, int ranks);
     "esac; done)"
 #define SEVERAL_TRAINING(folder) SEVERAL_PIDS("^[^ ]*/snug train .*--out " folder "( |$)")
 #define SEVERAL_ONE(folder) "$(echo " SEVERAL_TRAINING(folder) " | grep -o '[0-9]*$')" /* the last begun */
+#define SEVERAL_RANK(folder, rank)                                                                           \
+    "$(for p in " SEVERAL_TRAINING(folder) "; do grep -qz '^OMPI_COMM_WORLD_RANK=" rank "$' "                \
+                                           "/proc/$p/environ && echo $p; done)"
 
 /* Fails the test where a process `snug train … --out FOLDER` is still there after so many seconds. */
 void several_all_gone(const char *folder, double seconds);

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "cli/command.h"
 #include "cli/several.h"
@@ -31,6 +32,10 @@ static const char apart[] =
 /* 76 gradients, which clipping reads all at once, and so does the check of 16-bit floats. */
 static const char deep[] = "{\"model_type\": \"gpt2\", \"n_layer\": 6, \"n_head\": 2, \"n_embd\": 32, "
                            "\"n_positions\": 32, \"vocab_size\": 300}\n";
+/* 102,400 elements in a weight of each layer, 76,800 in another, 48,000 in the embedding: of three ranks the
+ * first is told in two steps, of four all of them. */
+static const char wide[] = "{\"model_type\": \"gpt2\", \"n_layer\": 1, \"n_head\": 4, \"n_embd\": 160, "
+                           "\"n_positions\": 32, \"vocab_size\": 300}\n";
 static const char filling[] = "{\"model_type\": \"bert\", \"num_hidden_layers\": 2, \"num_attention_heads\": "
                               "4, \"hidden_size\": 64, \"intermediate_size\": 96, "
                               "\"max_position_embeddings\": 64, \"vocab_size\": 300}\n";
@@ -48,7 +53,7 @@ static int open_all(void **state) {
     if (several_open(state) != 0) return -1;
     make_model("tied", tied), make_model("apart", apart);
     make_model("filling", filling), make_model("distances", distances);
-    make_model("deep", deep);
+    make_model("deep", deep), make_model("wide", wide);
     mkdir("away", 0700);
     return 0;
 }
@@ -121,6 +126,16 @@ static void ranks_need_not_be_a_power_of_two(void **state) {
     if (several_left_out()) return;
     one_process("tied", "--batch 24 --exact");
     several(3, "tied", "--batch 24 --exact");
+}
+
+/* Of three ranks some sums, of four more: a piece goes to each rank, and from there to the others. */
+static void large_sums_are_told_in_two_steps(void **state) {
+    (void)state;
+    if (several_left_out()) return;
+    one_process("wide", "--batch 24 --exact --clip 0.5");
+    several(3, "wide", "--batch 24 --exact --clip 0.5");
+    one_process("wide", "--batch 64 --exact --dropout 0.1");
+    several(4, "wide", "--batch 64 --exact --dropout 0.1");
 }
 
 /* How one process cuts its batch is another matter. */
@@ -312,11 +327,38 @@ static void steps_that_are_not_finite(void **state) {
     }
 }
 
+/* Its neighbours wait for it, and others for these: whoever says so first names the one that says nothing. */
+static void who_is_stopped_is_named(void **state) {
+    static const char *const ranks[] = { "1", "2", "0" };
+    static const char *const signals[] = { "kill -STOP " SEVERAL_RANK("stopped", "1"),
+                                           "kill -STOP " SEVERAL_RANK("stopped", "2"),
+                                           "kill -STOP " SEVERAL_RANK("stopped", "0") };
+    char line[2 * LINE], words[100];
+    (void)state;
+    if (several_left_out()) return;
+    for (int i = 0; i < 3; i++) {
+        command_shell("rm -rf stopped");
+        snprintf(line, sizeof line,
+                 "(for i in $(seq 600); do grep -qs '\"step\": 3,' stopped/metrics.jsonl && break; sleep "
+                 "0.05; done; %s) & timeout -k 5 60 mpirun --oversubscribe --bind-to none -n 4 " SEVERAL_SNUG
+                 " train tied %s --batch 32 --steps 100000 --rank-timeout 3 --out stopped >said 2>&1 "
+                 "</dev/null",
+                 signals[i], usual);
+        int code = system(line);
+        snprintf(words, sizeof words, "rank %s has been waited for for 3 s (--rank-timeout)", ranks[i]);
+        if (!WIFEXITED(code) || WEXITSTATUS(code) != 1 || !command_has_words(several_said(), words))
+            fail_msg("rank %s is stopped: %d: %s", ranks[i], code, several_said());
+        several_all_gone("stopped", 5);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_model_has_the_bits_of_one_process),
         cmocka_unit_test(models_may_be_deep),
         cmocka_unit_test(ranks_need_not_be_a_power_of_two),
+        cmocka_unit_test(large_sums_are_told_in_two_steps),
+        cmocka_unit_test(who_is_stopped_is_named),
         cmocka_unit_test(one_process_may_have_other_micro_batches),
         cmocka_unit_test(ranks_may_have_micro_batches),
         cmocka_unit_test(tied_tables_add_in_the_order_of_micro_batches),

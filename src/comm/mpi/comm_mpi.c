@@ -18,7 +18,11 @@ static struct {
     MPI_Status *statuses;  /* what became of them, */
     int *of;               /* and by request the rank that it is of, */
     int *bytes;            /* and what is to come from it; 0: it is sent something */
+    bool *there;           /* by rank: it has answered */
 } own;
+
+/* Messages of a swap; and of no bytes: is a rank there, and that it is. */
+enum { TAG_DATA, TAG_ASKS, TAG_ANSWERS };
 
 enum {
     MOST = 1 << 30 /* bytes of a message: MPI counts in int */,
@@ -57,7 +61,8 @@ static int open_mpi(int *rank, int *world, char host[COMM_HOST_BYTES], char sent
     own.statuses = malloc(2 * (size_t)own.world * sizeof *own.statuses);
     own.of = malloc(2 * (size_t)own.world * sizeof *own.of);
     own.bytes = malloc(2 * (size_t)own.world * sizeof *own.bytes);
-    bool enough = own.requests && own.statuses && own.of && own.bytes;
+    own.there = malloc((size_t)own.world * sizeof *own.there);
+    bool enough = own.requests && own.statuses && own.of && own.bytes && own.there;
     if (!enough) snprintf(sentence, COMM_SENTENCE, "no memory for %d ranks", own.world);
     if (enough && level < MPI_THREAD_SERIALIZED)
         snprintf(sentence, COMM_SENTENCE, "this MPI was built without threads");
@@ -70,17 +75,69 @@ static double now(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Names the first one of those that are waited for. */
-static int too_long(int count, double limit, char sentence[COMM_SENTENCE]) {
+/* ---- who is there ---- */
+
+/* Nobody waits for such a message to be sent: whom it is for may have stopped. */
+static void send_word(int rank, int tag) {
+    MPI_Request sent;
+    if (MPI_Isend(NULL, 0, MPI_BYTE, rank, tag, MPI_COMM_WORLD, &sent) == MPI_SUCCESS)
+        MPI_Request_free(&sent);
+}
+
+/* The rank that has sent such a message, which is taken; -1: none has. */
+static int next_word(int tag) {
+    int come = 0;
+    MPI_Status from;
+    if (MPI_Iprobe(MPI_ANY_SOURCE, tag, MPI_COMM_WORLD, &come, &from) != MPI_SUCCESS || !come) return -1;
+    MPI_Recv(NULL, 0, MPI_BYTE, from.MPI_SOURCE, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    return from.MPI_SOURCE;
+}
+
+static void answer(void) {
+    for (int rank; (rank = next_word(TAG_ASKS)) >= 0;) send_word(rank, TAG_ANSWERS);
+}
+
+static int first_silent(void) {
+    for (int r = 0; r < own.world; r++)
+        if (!own.there[r]) return r;
+    return -1;
+}
+
+/* Those that wait look for questions every few milliseconds; they may have to get a processor first. */
+static int find_silent(void) {
+    const double patience = 2;
+    for (int r = 0; r < own.world; r++) own.there[r] = r == own.rank;
+    for (int r = 0; r < own.world; r++)
+        if (r != own.rank) send_word(r, TAG_ASKS);
+    for (double end = now() + patience; first_silent() >= 0 && now() < end;) {
+        for (int r; (r = next_word(TAG_ANSWERS)) >= 0;) own.there[r] = true;
+        answer();
+        nanosleep(&(struct timespec){ .tv_nsec = LONG_NAP }, NULL);
+    }
+    return first_silent();
+}
+
+/* ---- moving ---- */
+
+/* Of those that are waited for the first that is silent. They may all wait themselves: then whoever is
+ * silent, and if nobody is the first of them. -1: what was to come has come. */
+static int blame(int count) {
+    int silent = find_silent(), first = -1;
     for (int i = 0; i < count; i++) {
         int done = 0;
-        if (said(MPI_Test(&own.requests[i], &done, MPI_STATUS_IGNORE), sentence)) return 1;
+        MPI_Test(&own.requests[i], &done, MPI_STATUS_IGNORE);
         if (done) continue;
-        snprintf(sentence, COMM_SENTENCE, "rank %d has been waited for for %.0f s (--rank-timeout)",
-                 own.of[i], limit);
-        return 1;
+        if (!own.there[own.of[i]]) return own.of[i];
+        if (first < 0) first = own.of[i];
     }
-    return 0;
+    return first >= 0 && silent >= 0 ? silent : first;
+}
+
+static int too_long(int count, double limit, char sentence[COMM_SENTENCE]) {
+    int rank = blame(count);
+    if (rank < 0) return 0;
+    snprintf(sentence, COMM_SENTENCE, "rank %d has been waited for for %.0f s (--rank-timeout)", rank, limit);
+    return 1;
 }
 
 /* Ranks that don't do the same would take each other's messages for their own. */
@@ -112,6 +169,7 @@ static int await(int count, double limit, char sentence[COMM_SENTENCE]) {
         waited += time - last < 1 ? time - last : 1;
         last = time;
         if (waited > limit) return too_long(count, limit, sentence);
+        answer();
     }
 }
 
@@ -127,7 +185,7 @@ static int swap_from(const comm_pair *pairs, uint64_t from, double limit, char s
         uint64_t bytes = r == own.rank ? 0 : part(pairs[r].receive_bytes, from);
         if (!bytes) continue;
         own.of[count] = r, own.bytes[count] = (int)bytes;
-        if (said(MPI_Irecv((char *)pairs[r].receive + from, (int)bytes, MPI_BYTE, r, 0, MPI_COMM_WORLD,
+        if (said(MPI_Irecv((char *)pairs[r].receive + from, (int)bytes, MPI_BYTE, r, TAG_DATA, MPI_COMM_WORLD,
                            &own.requests[count++]),
                  sentence))
             return 1;
@@ -137,8 +195,8 @@ static int swap_from(const comm_pair *pairs, uint64_t from, double limit, char s
         uint64_t bytes = part(pairs[r].send_bytes, from);
         if (!bytes) continue;
         own.of[count] = r, own.bytes[count] = 0;
-        if (said(MPI_Isend((const char *)pairs[r].send + from, (int)bytes, MPI_BYTE, r, 0, MPI_COMM_WORLD,
-                           &own.requests[count++]),
+        if (said(MPI_Isend((const char *)pairs[r].send + from, (int)bytes, MPI_BYTE, r, TAG_DATA,
+                           MPI_COMM_WORLD, &own.requests[count++]),
                  sentence))
             return 1;
     }
@@ -162,7 +220,8 @@ static void close_mpi(void) {
     free(own.statuses);
     free(own.bytes);
     free(own.of);
-    own.requests = NULL, own.statuses = NULL, own.of = NULL, own.bytes = NULL;
+    free(own.there);
+    own.requests = NULL, own.statuses = NULL, own.of = NULL, own.bytes = NULL, own.there = NULL;
 }
 
 static void abort_mpi(int code) { MPI_Abort(MPI_COMM_WORLD, code); }
@@ -172,5 +231,7 @@ const comm_module snug_comm_module = { .version = COMM_MODULE_VERSION,
                                        .name = "MPI",
                                        .open = open_mpi,
                                        .swap = swap,
+                                       .answer = answer,
+                                       .find_silent = find_silent,
                                        .close = close_mpi,
                                        .abort = abort_mpi };
