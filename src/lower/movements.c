@@ -2,7 +2,13 @@
 
 #include "base/memory.h"
 
-/* To how many others of those that move together a rank sends on a link, and how many of a host share it. */
+/* One rank alone sends, of a sum that goes from rank to rank; what counts as sent is the mean of all. */
+static bool is_alone(const op_cost *c) {
+    return !c->apart && (c->way == WAY_AROUND || c->way == WAY_FROM_LAST);
+}
+
+/* To how many others of those that move together a rank sends on a link, and how many share it: those of a
+ * host; or one alone sends as much as all of them would. */
 typedef struct {
     double peers[LINK_COUNT], sharing;
 } layout;
@@ -13,7 +19,8 @@ static layout layout_of(const links *l, const op_cost *c) {
             ranks = c->ranks ? c->ranks : all, near = of_host / (c->apart ? c->apart : 1);
     if (near < 1) near = 1;
     if (near > ranks) near = ranks;
-    return (layout){ .peers = { (double)(near - 1), (double)(ranks - near) }, .sharing = (double)of_host };
+    return (layout){ .peers = { (double)(near - 1), (double)(ranks - near) },
+                     .sharing = (double)(is_alone(c) ? ranks : of_host) };
 }
 
 double movements_seconds(const links *l, const op_cost *c) {

@@ -184,30 +184,41 @@ static void what_is_passed_on_counts_once(void **state) {
     }
 }
 
-/* The seconds of a step between so many groups of two, each on a host of its own. */
-static double told_in(int64_t groups, pass_on_step step) {
+/* The seconds of a step between so many groups, each on a host of its own; of one rank: a chain. */
+static double told_in(int64_t groups, int64_t group, pass_on_step step) {
     graph g;
     must(graph_open(&g));
     tensor_id x = graph_add_source(
         &g, &(graph_source){ .shape = SHAPE(SIDE, SIDE), .dtype = DTYPE_F32, .role = ROLE_INPUT });
-    x = pass_on_groups_apply(&g, x, groups, 2, step);
+    x = pass_on_groups_apply(&g, x, groups, group == 1 ? 0 : group, step);
     must(graph_status(&g));
     const node *n = graph_node(&g, graph_tensor(&g, x)->producer);
     op_cost cost = n->op->cost(&g, n);
-    links l = { .ranks = 2 * groups, .of_host = 2, .of = { { 0, 1e12, 0, 0 }, { 0, 1e9, 0, 0 } } };
+    links l = { .ranks = group * groups, .of_host = group, .of = { { 0, 1e12, 0, 0 }, { 0, 1e9, 0, 0 } } };
     graph_close(&g);
     return movements_seconds(&l, &cost);
 }
 
-/* The last group sends all of it to each by itself, or each sends about twice of what is there. */
+/* The last group sends all of it to each by itself, or each sends about twice of what is there. All of a host
+ * send. */
 static void two_steps_tell_many_sooner(void **state) {
     (void)state;
-    for (int64_t groups = 2; groups <= 64; groups *= 2) {
-        double others = (double)groups - 1, one = 2 * ELEMENTS * 4 / 1e9; /* both of a host send */
-        double at_once = told_in(groups, PASS_FROM_LAST),
-               in_two = told_in(groups, PASS_SPREAD) + told_in(groups, PASS_COLLECT);
-        assert_true(fabs(at_once - others * one) < 1e-9 * at_once);
-        assert_true(fabs(in_two - 2 * others / (double)groups * one) < 1e-9 * in_two);
+    for (int64_t group = 1; group <= 2; group++)
+        for (int64_t groups = 2; groups <= 64; groups *= 2) {
+            double others = (double)groups - 1, one = (double)group * ELEMENTS * 4 / 1e9;
+            double at_once = told_in(groups, group, PASS_FROM_LAST),
+                   in_two = told_in(groups, group, PASS_SPREAD) + told_in(groups, group, PASS_COLLECT);
+            assert_true(fabs(at_once - others * one) < 1e-9 * at_once);
+            assert_true(fabs(in_two - 2 * others / (double)groups * one) < 1e-9 * in_two);
+        }
+}
+
+/* Also where the first rank and the last one are on different hosts. */
+static void what_comes_around_is_sent_once(void **state) {
+    (void)state;
+    for (int64_t ranks = 2; ranks <= 8; ranks *= 2) {
+        double apart = told_in(ranks, 1, PASS_AROUND), once = ELEMENTS * 4 / 1e9;
+        assert_true(fabs(apart - once) < 1e-9 * once);
     }
 }
 
@@ -304,6 +315,7 @@ int main(void) {
         cmocka_unit_test(work_hides_movements),
         cmocka_unit_test(what_is_passed_on_counts_once),
         cmocka_unit_test(two_steps_tell_many_sooner),
+        cmocka_unit_test(what_comes_around_is_sent_once),
         cmocka_unit_test(a_sum_passes_through_all_ranks),
         cmocka_unit_test(a_second_round_waits_for_the_first),
         cmocka_unit_test(more_work_is_never_faster),

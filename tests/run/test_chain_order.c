@@ -1,5 +1,6 @@
 /* Sums that go from rank to rank: in each program they are taken up in the order in which they are handed on,
- * nothing goes round while a sum is on its way, and all get the last rank's when none is. Then ranks never
+ * nothing goes round while a sum is on its way, and all get the last rank's when none is: a large one in two
+ * steps, the second of which begins right behind the first. Then ranks never
  * wait for each other in a ring. A model whose sums lie otherwise is refused. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,13 +23,19 @@ enum { MOST = 400 };
 typedef struct {
     tensor_id begun[MOST];
     int begins, ends, rounds, told;
+    int in_two;       /* of `told` */
+    tensor_id spread; /* a piece of it goes to each; 0: of none */
 } journey;
 
 /* Sums are known by their places. */
 static void follow(journey *j, const graph *g, const node *n) {
     tensor_id place = graph_storage(g, node_out(g, n, 0), NULL);
     pass_on_step step = (pass_on_step)((const pass_on_attributes *)node_attributes(g, n))->step;
-    if (step == PASS_FROM_BEFORE) {
+    assert_true(j->spread == (step == PASS_COLLECT ? place : 0));
+    j->spread = step == PASS_SPREAD ? place : 0;
+    if (step == PASS_COLLECT) {
+        j->in_two++;
+    } else if (step == PASS_FROM_BEFORE) {
         assert_true(j->begins < MOST && !j->told);
         j->begun[j->begins++] = place;
     } else if (step == PASS_TO_NEXT) {
@@ -46,15 +53,13 @@ static journey journey_of(const program *p) {
         const node *n = graph_node(&p->graph, p->steps[s].node);
         if (n->op == &op_pass_on) follow(&j, &p->graph, n);
     }
-    assert_int_equal(j.begins, j.ends);
+    assert_true(j.begins == j.ends && !j.spread);
     return j;
 }
 
-static journey planned(bool untied, int micro_batch, const char *settings) {
-    static const lab_sizes sizes = {
-        .layers = 2, .heads = 2, .channels = 32, .context = 64, .vocabulary = 97, .batch = 32, .clip = 0.5
-    };
-    lab_sizes own = sizes;
+static journey planned_of(int channels, bool untied, int micro_batch, const char *settings) {
+    lab_sizes own = { .layers = 2, .heads = 2, .context = 64, .vocabulary = 97, .batch = 32, .clip = 0.5 };
+    own.channels = channels;
     lab l;
     plan p;
     own.untied = untied;
@@ -75,6 +80,10 @@ static journey planned(bool untied, int micro_batch, const char *settings) {
     return j;
 }
 
+static journey planned(bool untied, int micro_batch, const char *settings) {
+    return planned_of(32, untied, micro_batch, settings);
+}
+
 /* GPT-2 of two layers trains 2 embeddings, 2 of the last norm, and 12 in each layer; and there is the loss.
  */
 static void sums_are_begun_as_they_are_handed_on(void **state) {
@@ -86,7 +95,19 @@ static void sums_are_begun_as_they_are_handed_on(void **state) {
         journey tied = planned(false, 8, settings[i]), apart = planned(true, 8, settings[i]);
         assert_true(tied.told == SUMS && tied.begins == SUMS + 1 && tied.rounds == 1);
         assert_true(apart.told == SUMS + 1 && apart.begins == SUMS + 1 && apart.rounds == 0);
+        assert_true(!tied.in_two && !apart.in_two);
     }
+}
+
+/* Of four ranks the last one would send a sum three times, and sends it one and a half times in two steps.
+ * Those of 128 * 384 and of 128 * 512 elements are large enough for that, in each layer one and two. */
+static void large_sums_are_told_in_two_steps(void **state) {
+    enum { SUMS = 2 + 2 + 2 * 12 + 1 };
+    (void)state;
+    journey one = planned_of(128, false, 8, "sharding=chain"),
+            calls = planned_of(128, true, 4, "sharding=chain accumulate=add");
+    assert_true(one.told == SUMS && one.in_two == 2 * 3);
+    assert_true(calls.told == SUMS + 1 && calls.in_two == 2 * 3);
 }
 
 /* What the last rank has of the call before comes around for each sum, before any is begun. */
@@ -138,6 +159,7 @@ static void entangled_sums_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(sums_are_begun_as_they_are_handed_on),
+                                        cmocka_unit_test(large_sums_are_told_in_two_steps),
                                         cmocka_unit_test(sums_of_calls_come_around_first),
                                         cmocka_unit_test(entangled_sums_are_refused) };
     return cmocka_run_group_tests(tests, NULL, NULL);

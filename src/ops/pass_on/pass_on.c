@@ -19,9 +19,9 @@ static status infer(const graph *g, const node *n, tensor *out) {
 }
 
 /* Costs are bytes that each rank sends to each of the others: of a step in which all send to one other rank
- * they are a part of the tensor, and a smaller one where one rank alone sends. The halves of a step count
- * once. Groups are taken to be on hosts of their own, each with a way out that no other one shares: then it
- * counts what the busiest of them sends. */
+ * they are a part of the tensor, and a smaller one where one rank alone sends, whose way out is its own. The
+ * halves of a step count once. Groups are taken to be on hosts of their own, each with a way out that no
+ * other one shares: then it counts what the busiest of them sends. */
 static op_cost cost(const graph *g, const node *n) {
     const pass_on_attributes *a = node_attributes(g, n);
     double bytes = (double)graph_tensor_bytes(g, node_out(g, n, 0)), ranks = (double)a->ranks,
@@ -33,7 +33,11 @@ static op_cost cost(const graph *g, const node *n) {
         [PASS_FROM_BEFORE] = WAY_FROM_BEFORE, [PASS_TO_NEXT] = WAY_TO_NEXT,  [PASS_AROUND] = WAY_AROUND,
         [PASS_FROM_LAST] = WAY_FROM_LAST,     [PASS_SPREAD] = WAY_FROM_LAST, [PASS_COLLECT] = WAY_FROM_LAST
     };
-    return (op_cost){ .sent = sent[a->step], .ranks = a->ranks, .apart = a->group, .way = ways[a->step] };
+    bool all_send = a->step == PASS_COLLECT && !a->group; /* as in any other movement */
+    return (op_cost){ .sent = sent[a->step],
+                      .ranks = all_send ? 0 : a->ranks,
+                      .apart = a->group,
+                      .way = all_send ? WAY_ALL : ways[a->step] };
 }
 
 static const op_input inputs[] = { { "x", 0, 1, 4, false } };

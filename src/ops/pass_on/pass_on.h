@@ -1,6 +1,6 @@
 /* A tensor passes from one rank to another one, from place to place: a sum on its way through the ranks. What
- * others get, or what this one gets, is there behind op_arrive; until then its memory is not to be touched.
- */
+ * others get, or what this one gets, is there behind op_arrive; until then its memory is not to be touched,
+ * but for a step that moves it on: steps are done in the order in which they begin. */
 #pragma once
 
 #include "ir/op.h"

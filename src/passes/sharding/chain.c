@@ -4,9 +4,10 @@
  * loss. In one process the rows are those of the batch; here each rank has the next ones. So the first link
  * of a rank adds to what the rank before has made (on the first one to zeros), what its last link has made
  * goes to the next rank, and the last rank has what one process has: the same additions in the same order. It
- * goes to all before the update. Where a chain has links of several kinds (a token embedding tied to the
- * logits), one process adds all rows of the one before any of the other: each such stretch goes through all
- * ranks by itself, and the next one begins with what the last rank has.
+ * goes to all before the update, a large one in two steps: a piece to each rank, and from there to the rest.
+ * So no rank sends such a sum twice, however many there are. Where a chain has links of several kinds (a
+ * token embedding tied to the logits), one process adds all rows of the one before any of the other: each
+ * such stretch goes through all ranks by itself, and the next one begins with what the last rank has.
  *
  * A rank may have several micro-batches. Then the sum goes through all ranks with the first of each, comes
  * back to the first rank, and goes through them again with the second: each is a call of a program, and its
@@ -228,18 +229,30 @@ static void end_call(chainer *k) {
     k->r.out->phase = now;
 }
 
+/* If the last rank told all by itself, it would send a sum of E elements to N - 1 others. In two steps nobody
+ * sends more than 2 E (N - 1) / N. The second step has a latency of its own, which is worth it where as much
+ * is spared as a large tensor has. */
+static bool in_two_steps(const chainer *k, tensor_id sum) {
+    int64_t elements = shape_elements(graph_shape(k->r.in, sum));
+    return elements * (k->ranks - 1) * (k->ranks - 2) / k->ranks >= SMALL;
+}
+
+/* The second step begins behind the first one, as all that moves: nothing waits in between. */
+static void tell(chainer *k, const stretch *s) {
+    bool in_two = in_two_steps(k, s->last);
+    settle(k, s->last);
+    tensor_id told = start(k, k->r.map[s->last], s->last, in_two ? PASS_SPREAD : PASS_FROM_LAST);
+    k->r.map[s->last] = in_two ? start(k, told, s->last, PASS_COLLECT) : told;
+    k->moving[s->last] = true;
+}
+
 /* All ranks have come to their updates, or soon will. */
 static void tell_all(chainer *k) {
     if (k->in_calls) end_call(k);
     k->told = true;
     k->r.out->site = SITE_NONE;
-    for (uint32_t i = 0; i < k->count; i++) {
-        stretch *s = &k->list[i];
-        if (!s->ends_chain) continue;
-        settle(k, s->last);
-        k->r.map[s->last] = start(k, k->r.map[s->last], s->last, PASS_FROM_LAST);
-        k->moving[s->last] = true;
-    }
+    for (uint32_t i = 0; i < k->count; i++)
+        if (k->list[i].ends_chain) tell(k, &k->list[i]);
 }
 
 /* ---- nodes ---- */
