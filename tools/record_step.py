@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes step_blocks.json, step_autocast.json, step_nested.json, step_switched.json, step_words.json and
-step_tied.json to tests/estimate/recorded/, recorded steps of small models, and prints the peaks of live bytes that PyTorch's profiler
+"""Writes step_blocks.json, step_autocast.json, step_nested.json, step_switched.json, step_words.json and step_tied.json
+to tests/estimate/recorded/, recorded steps of small models, and prints the peaks of live bytes that PyTorch's profiler
 counts of the steps themselves on the CPU, which tests/estimate/test_recorded.c has. Needs torch."""
 
 import pathlib

@@ -321,7 +321,8 @@ def main():
                 for r in check(a.snug, name, which, pathlib.Path(folder), a.budgets, wanted):
                     off = 100 * (r["promised"] / r["measured"] - 1)
                     cells = [name, which, f"{r['budget']:,}", r["micro"], r["again"], r["keeping"], r["away"],
-                             r["pieces"], f"{r['promised']:,}", f"{r['measured']:,}", f"{off:+.2f} %", f"{r['without']:,}",
+                             r["pieces"], f"{r['promised']:,}", f"{r['measured']:,}", f"{off:+.2f} %",
+                             f"{r['without']:,}",
                              "DIFFER" if not r["equal"] else f"to {r['far']:.0e}" if r["far"] else "equal"]
                     print("| " + " | ".join(map(str, cells)) + " |", flush=True)
                     rows.append(r)
@@ -332,12 +333,13 @@ def main():
                 why = (str(e).splitlines() or [type(e).__name__])[0][:90]
                 print(f"| {name} | {which} | none: {why} |", flush=True)
     kept = sum(r["measured"] <= r["promised"] for r in rows)
-    near = sum(r["measured"] <= r["promised"] <= 1.02 * r["measured"] for r in rows)
-    print(f"\n{len(rows)} plans: {kept} take no more than was promised, {near} of them at most 2 % less; losses of "
-          f"{sum(r['equal'] for r in rows)} are equal bit for bit; {failed} models without an answer")
+    near_by = sum(r["measured"] <= r["promised"] <= 1.02 * r["measured"] for r in rows)
+    print(f"\n{len(rows)} plans: {kept} take no more than was promised, {near_by} of them at most 2 % less; losses of "
+          f"{sum(r['far'] == 0 for r in rows)} are equal bit for bit, of {sum(r['equal'] for r in rows)} to rounding; "
+          f"{failed} models without an answer")
     if a.json:
         pathlib.Path(a.json).write_text(json.dumps(rows))
-    return 0 if rows and near == len(rows) and all(r["equal"] for r in rows) and not failed else 1
+    return 0 if rows and near_by == len(rows) and all(r["equal"] for r in rows) and not failed else 1
 
 
 if __name__ == "__main__":

@@ -195,10 +195,9 @@ static void the_peak_may_lie_in_the_loss(void **state) {
 /* The gradient of a linear layer's weight is a view, to which autograd adds anew: of a table of words that is
  * the head's weight too both gradients and their sum are there, the most of a step of few tokens. */
 static void a_tied_weight_is_added_to_anew(void **state) {
-    static const counted of_tied[] = { { 2, 8, false, 2756312 },
-                                       { 5, 8, false, 3091384 },
-                                       { 2, 6, false, 2756248 },
-                                       { 7, 4, false, 2756504 } };
+    static const counted of_tied[] = {
+        { 2, 8, false, 2756312 }, { 5, 8, false, 3091384 }, { 2, 6, false, 2756248 }, { 7, 4, false, 2756504 }
+    };
     recording r;
     (void)state;
     assert_int_equal(recording_read(SNUG_ROOT "/tests/estimate/recorded/step_tied.json", &r), STATUS_OK);
