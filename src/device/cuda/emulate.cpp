@@ -26,7 +26,7 @@ const watcher *watching;
 
 namespace {
 
-enum { MOST_THREADS = 1024, WARP = 32, STACK_BYTES = 64 << 10, MOST_SHARED = 227 << 10 };
+enum { MOST_THREADS = 1024, WARP = 32, GROUP = 4 * WARP, STACK_BYTES = 64 << 10, MOST_SHARED = 227 << 10 };
 
 /* Threads that wait for each other: how many have come, whom they wait for, and where. `turn` counts how
  * often they went on. */
@@ -58,6 +58,7 @@ struct fiber {
 struct block {
     fiber fibers[MOST_THREADS];
     warp warps[MOST_THREADS / WARP];
+    meeting groups[MOST_THREADS / GROUP]; /* of four warps each */
     meeting all;
     unsigned count, alive, stacks;
     unsigned char *shared;
@@ -81,7 +82,9 @@ struct block {
 emulate_order order_now;
 thread_local block *now __attribute__((tls_model("initial-exec")));
 
-[[noreturn]] void stop(const char *why) {
+} // namespace
+
+void stop(const char *why) {
     const place &p = now->fibers[now->current].at;
     fprintf(stderr, "emulated GPU: %s: %s, in block (%u,%u,%u)\n", now->kernel, why, p.block.x, p.block.y,
             p.block.z);
@@ -94,6 +97,8 @@ thread_local block *now __attribute__((tls_model("initial-exec")));
     }
     abort();
 }
+
+namespace {
 
 /* ---- fibers ---- */
 
@@ -162,6 +167,7 @@ void fiber_body() {
 #endif
     now->thread(now->arguments);
     copies_end(now->kernel);
+    groups_end();
     leave(f, self);
     to_scheduler(f, true);
     abort();
@@ -251,6 +257,7 @@ void run_meeting(block &b) {
         memset(b.warps[w].of_lane, 0, sizeof b.warps[w].of_lane);
         b.warps[w].alive = left < WARP ? (1u << left) - 1 : ~0u;
     }
+    memset(b.groups, 0, sizeof b.groups);
     b.all = meeting(), b.alive = b.count, b.progress = 1;
     for (unsigned t = 0; t < b.count; t++) prepare(&b.fibers[t]);
     while (b.alive) {
@@ -305,6 +312,7 @@ void run_block(void *context, int64_t tile, int) {
     b.thread = g->thread, b.arguments = g->arguments, b.kernel = s.kernel, b.apart = s.apart;
     give_room(b, s);
     if (s.shared) memset(b.shared, 0xff, s.shared); /* NaN in every type */
+    shared_begins(s.shared);
     place_threads(b, s,
                   order_now == EMULATE_REVERSED ? blocks - 1 - (unsigned long)tile : (unsigned long)tile);
     if (watching) watching->block(b.shared, s.shared, b.warps, sizeof b.warps);
@@ -339,6 +347,8 @@ void misaligned(const void *at, size_t bytes) {
 }
 
 void barrier(site at) { wait(now->all, 0, now->alive, at); }
+
+void meet_group(site at) { wait(now->groups[now->current / GROUP], 0, GROUP, at); }
 
 const unsigned char *exchange(unsigned lanes, const void *value, size_t bytes, site at) {
     unsigned self = now->current, lane = self % WARP;

@@ -13,8 +13,18 @@ struct running {
 /* False outside of kernels. */
 bool is_running(running *r);
 
-/* Of the running thread, which ends: its copies from global to shared memory must have landed. */
+/* Of the running thread, which ends: its copies from global to shared memory must have landed, and products
+ * of its group of warps be done. */
 void copies_end(const char *kernel);
+void groups_end();
+
+/* A block begins, with so many bytes of shared memory: tensor cores have seen none of it. */
+void shared_begins(size_t bytes);
+
+/* Four warps wait for each other. Orders no memory. */
+void meet_group(site at);
+/* Ends the program: says why, and where the block's threads are. */
+[[noreturn]] void stop(const char *why);
 
 struct watcher {
     unsigned most_blocks; /* of a launch are run, evenly spaced; 0: all */

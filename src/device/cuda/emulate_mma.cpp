@@ -60,7 +60,6 @@ struct small_floats {
             of[code] = size, of[code + 128] = -size;
         }
     }
-    double operator()(uint32_t x, int i) const { return of[x >> 8 * i & 0xff]; }
 };
 
 /* Of the threads of the block that runs on this thread of the host. */
@@ -94,6 +93,11 @@ void by_warp(D (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], site at,
 
 } // namespace
 
+const double *small_floats_of(int exponent_bits) {
+    static const small_floats e4m3(4), e5m2(5);
+    return exponent_bits == 4 ? e4m3.of : e5m2.of;
+}
+
 void mma(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], float (*wide)(uint16_t), site at) {
     auto number = [wide](uint32_t x, int i) { return (double)wide((uint16_t)(x >> 16 * i)); };
     by_warp(d, a, b, at,
@@ -101,11 +105,11 @@ void mma(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], float (*
 }
 
 void mma_floats(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], int exponent_bits, site at) {
-    static const small_floats e4m3(4), e5m2(5);
-    const small_floats &of_a = exponent_bits == 4 ? e4m3 : e5m2;
-    by_warp(d, a, b, at, [&of_a](registers<float> *const(&of)[LANES]) {
-        multiply<4, double, float, const small_floats &, const small_floats &>(of, of_a, e4m3);
-    });
+    const double *of_a = small_floats_of(exponent_bits), *of_b = small_floats_of(4);
+    auto number_of_a = [of_a](uint32_t x, int i) { return of_a[x >> 8 * i & 0xff]; };
+    auto number_of_b = [of_b](uint32_t x, int i) { return of_b[x >> 8 * i & 0xff]; };
+    by_warp(d, a, b, at,
+            [=](registers<float> *const(&of)[LANES]) { multiply<4, double>(of, number_of_a, number_of_b); });
 }
 
 void mma_codes(int32_t (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], site at) {

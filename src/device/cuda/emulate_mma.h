@@ -27,6 +27,13 @@ void copy_begins(const copy &c);
 void copies_commit();
 /* The oldest of this thread's that is in none of the `left` youngest groups; false: there is none. */
 bool copy_lands(unsigned left, copy *c);
+
+/* The running thread wrote sixteen bytes, of shared memory or elsewhere: tensor cores that read shared memory
+ * by themselves haven't seen it yet (emulate_mma_group.h). */
+void shared_written(const void *at);
+
+/* What a float of 8 bits stands for, by its code; so many bits of exponent. */
+const double *small_floats_of(int exponent_bits);
 } // namespace emulate
 
 inline void gpu_mma(gpu_bf16, float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], EMULATE_SITE) {
@@ -94,7 +101,10 @@ inline void gpu_copies_commit() { emulate::copies_commit(); }
 template <int LEFT>
 inline void gpu_copies_wait() {
     emulate::copy c;
-    while (emulate::copy_lands(LEFT, &c)) *c.to = c.bytes;
+    while (emulate::copy_lands(LEFT, &c)) {
+        *c.to = c.bytes;
+        emulate::shared_written(c.to);
+    }
 }
 
 struct gpu_bytes {
@@ -110,6 +120,7 @@ inline void gpu_set16(void *at, const uint32_t (&w)[4]) {
     emulate::eight all;
     memcpy(&all, w, sizeof all);
     *emulate::wide<emulate::eight>(at) = all;
+    emulate::shared_written(at);
 }
 inline void gpu_get16(const void *at, uint32_t (&w)[4]) {
     emulate::eight all = *emulate::wide<emulate::eight>((void *)at);
