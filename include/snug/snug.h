@@ -63,7 +63,8 @@ SNUG_API const char *snug_error(void);
 /* Which instructions of the processor may be used, in this process and from now on; before anything is
  * planned, since bits of training in bf16 depend on it: a name that `snug devices` shows ("avx2",
  * "avx512-bf16"), "widened" (bf16 by products of f32, as on any processor), "auto" (all), as it begins, or
- * "tensor-cores" (all, and those of a GPU, whose kernels have run in emulation alone). */
+ * "tensor-cores" (all, and those of a GPU), or "tensor-groups" (those, on capability 9.0 by groups of warps);
+ * kernels of these two have run in emulation alone. */
 SNUG_API snug_status snug_instructions(const char *name);
 
 /* ---- networks ---- */

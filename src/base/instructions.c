@@ -23,9 +23,10 @@ enum { WIDENED = INSTRUCTIONS_AVX512_VNNI /* up to here bf16 is */ };
 static atomic_int last = INSTRUCTION_SETS - 1; /* that may be used */
 static atomic_bool pinned;                     /* else of these what is known to be slow is left out */
 
-/* Kernels for tensor cores have run in emulation alone: once a GPU has confirmed them, "auto" takes them. */
-enum { TENSOR_CONFIRMED = false };
-static atomic_bool tensor = TENSOR_CONFIRMED;
+/* Kernels for tensor cores have run in emulation alone, and so have those by groups of warps: once a GPU has
+ * confirmed them, "auto" takes them. */
+enum { TENSOR_CONFIRMED = false, GROUPS_CONFIRMED = false };
+static atomic_bool tensor = TENSOR_CONFIRMED, groups = TENSOR_CONFIRMED && GROUPS_CONFIRMED;
 
 const char *instructions_name(instruction_set set) { return names[set]; }
 
@@ -106,6 +107,7 @@ const char *instructions_kind(void) {
 }
 
 bool instructions_tensor(void) { return atomic_load_explicit(&tensor, memory_order_relaxed); }
+bool instructions_groups(void) { return atomic_load_explicit(&groups, memory_order_relaxed); }
 
 static void list_sets(text *out) {
     for (int set = 0; set < INSTRUCTION_SETS; set++)
@@ -113,7 +115,8 @@ static void list_sets(text *out) {
 }
 
 status instructions_pin(const char *name) {
-    bool named = strcmp(name, INSTRUCTIONS_TENSOR) == 0, all = named || strcmp(name, "auto") == 0;
+    bool grouped = strcmp(name, INSTRUCTIONS_GROUPS) == 0;
+    bool named = grouped || strcmp(name, INSTRUCTIONS_TENSOR) == 0, all = named || strcmp(name, "auto") == 0;
     int found = all ? INSTRUCTION_SETS - 1 : strcmp(name, "widened") == 0 ? WIDENED : -1;
     for (int set = 0; set < INSTRUCTION_SETS; set++)
         if (strcmp(name, names[set]) == 0 && instructions_present((instruction_set)set)) found = set;
@@ -121,14 +124,16 @@ status instructions_pin(const char *name) {
         atomic_store_explicit(&last, found, memory_order_relaxed);
         atomic_store_explicit(&pinned, !all, memory_order_relaxed);
         atomic_store_explicit(&tensor, named || (all && TENSOR_CONFIRMED), memory_order_relaxed);
+        atomic_store_explicit(&groups, grouped || (all && !named && TENSOR_CONFIRMED && GROUPS_CONFIRMED),
+                              memory_order_relaxed);
         return STATUS_OK;
     }
     text there = { 0 };
     list_sets(&there);
-    status result =
-        status_set(STATUS_INVALID,
-                   "this processor has no instructions '%s'; it has auto, " INSTRUCTIONS_TENSOR ", widened%s",
-                   name, there.data);
+    status result = status_set(STATUS_INVALID,
+                               "this processor has no instructions '%s'; it has auto, " INSTRUCTIONS_TENSOR
+                               ", " INSTRUCTIONS_GROUPS ", widened%s",
+                               name, there.data);
     text_close(&there);
     return result;
 }

@@ -31,11 +31,14 @@ bool instructions_usable(instruction_set set);
 const char *instructions_kind(void);
 
 #define INSTRUCTIONS_TENSOR "tensor-cores"
+#define INSTRUCTIONS_GROUPS "tensor-groups"
 
-/* May GPUs multiply numbers of 16 bits as they are, and codes of 8, on tensor cores? */
+/* May GPUs multiply numbers of 16 bits as they are, and codes of 8, on tensor cores? And there, where the GPU
+ * has such instructions (capability 9.0), by groups of warps? */
 bool instructions_tensor(void);
+bool instructions_groups(void);
 
 /* By name; or "auto": all that there are; or INSTRUCTIONS_TENSOR: all, and tensor cores on a GPU; or
- * "widened": those that leave bf16 to f32, as on every processor without any for it. INVALID: no such name,
- * or the processor lacks them. */
+ * INSTRUCTIONS_GROUPS: all these, and groups of warps on them; or "widened": those that leave bf16 to f32, as
+ * on every processor without any for it. INVALID: no such name, or the processor lacks them. */
 status instructions_pin(const char *name);

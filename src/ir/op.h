@@ -150,7 +150,8 @@ struct op_def {
     const op_kernel *cpu;      /* of each kind of device, a list of its own */
     const op_kernel *cuda;     /* NULL: none, or not built */
     const op_kernel *tensor;   /* beside `cuda` and before it: products of 16 bits on tensor cores, whose bits
-                                * are their own (run/products.h); NULL: none */
+                                * are their own (run/products.h); of two the first is by groups of warps.
+                                * NULL: none */
     const op_case *cases;      /* end with name NULL */
 };
 

@@ -26,7 +26,8 @@ static const char *tensor_kind(uint32_t capability) {
 }
 
 typedef struct {
-    bool halves, pairs, tensor; /* products of 16 bits, of bf16 among them, on tensor cores among them */
+    bool halves, pairs, tensor; /* products of 16 bits, of bf16 among them, on tensor cores among them, */
+    bool groups;                /* and there by groups of warps */
     bool library;               /* of any type, by a library; */
     digest ways;                /* what they are, and their algorithms */
 } found;
@@ -43,7 +44,8 @@ static void look(const program *p, found *f) {
             digest_add(&f->ways, graph_shape(g, node_out(g, n, 0)), sizeof(shape));
             continue;
         }
-        for (const op_kernel *k = n->op->tensor; k && k->name; k++) f->tensor |= k == p->steps[s].kernel;
+        for (const op_kernel *k = n->op->tensor; k && k->name; k++)
+            if (k == p->steps[s].kernel) f->tensor = true, f->groups |= k[1].name != NULL;
         if (n->op->traits & OP_WIDENED_PAIRS) f->halves = f->pairs = true;
         bool parts = n->op->traits & OP_PAIRS; /* of its first input */
         if (!n->op->pairs && !parts) continue;
@@ -55,6 +57,7 @@ static void look(const program *p, found *f) {
 
 static const char *own_kind(const found *f, const device *on) {
     bool is_gpu = on && on->kind != DEVICE_CPU;
+    if (f->groups) return INSTRUCTIONS_GROUPS "-9.0";
     if (f->tensor) return tensor_kind(on->capability);
     if (!f->halves) return "";
     return is_gpu || !f->pairs ? PRODUCTS_WIDENED : instructions_kind();
@@ -76,14 +79,14 @@ const char *products_kind(const decision *d, char kind[PRODUCTS_KIND_BYTES]) {
 bool products_by_library(const char *kind) { return strncmp(kind, LIBRARY, strlen(LIBRARY)) == 0; }
 
 const char *products_way(const char *kind, char way[PRODUCTS_WAY_BYTES]) {
-    size_t length = strlen(INSTRUCTIONS_TENSOR);
+    bool groups = strncmp(kind, INSTRUCTIONS_GROUPS "-", strlen(INSTRUCTIONS_GROUPS "-")) == 0;
     if (products_by_library(kind))
         snprintf(way, PRODUCTS_WAY_BYTES, "that version of the library, on such a GPU and with that plan");
     else if (strcmp(kind, PRODUCTS_WIDENED) == 0)
         snprintf(way, PRODUCTS_WAY_BYTES, "--instructions %s", kind);
-    else if (strncmp(kind, INSTRUCTIONS_TENSOR, length) == 0 && kind[length])
-        snprintf(way, PRODUCTS_WAY_BYTES, "--instructions %s, on a GPU of capability %s", INSTRUCTIONS_TENSOR,
-                 kind + length + 1);
+    else if (groups || strncmp(kind, TENSOR, strlen(TENSOR)) == 0)
+        snprintf(way, PRODUCTS_WAY_BYTES, "--instructions %s, on a GPU of capability %s",
+                 groups ? INSTRUCTIONS_GROUPS : INSTRUCTIONS_TENSOR, strrchr(kind, '-') + 1);
     else
         snprintf(way, PRODUCTS_WAY_BYTES, "--instructions %s, where the processor has these", kind);
     return way;

@@ -117,6 +117,8 @@ static void tensor_cores_are_part_of_a_run(void **state) {
     "--eval-samples 1 --precision mixed-bf16 --device emulated "
     command_expect(0, HALF "--quiet --out cores --instructions tensor-cores");
     command_expect(0, HALF "--quiet --out again --instructions tensor-cores");
+    command_expect(0, HALF "--quiet --out groups --instructions tensor-groups");
+    command_shell("grep -q '\"products\": \"tensor-groups-9.0\"' groups/checkpoint-2/trainer_state.json");
     command_expect(0, HALF "--quiet --out wide --instructions widened");
     command_expect(0, HALF "--quiet --out unasked --instructions auto");
     command_shell("grep -q '\"products\": \"tensor-cores-9.0\"' cores/checkpoint-2/trainer_state.json");
@@ -129,6 +131,11 @@ static void tensor_cores_are_part_of_a_run(void **state) {
         command_says(HALF "--out cores --resume --exact --instructions widened", 2,
                      "products of 16 bits were tensor-cores-9.0 and would be widened; take --instructions "
                      "tensor-cores, on a GPU of capability 9.0, or leave --exact out"));
+    command_shell("rm -r groups/checkpoint-4");
+    assert_true(
+        command_says(HALF "--out groups --resume --exact --instructions tensor-cores", 2,
+                     "products of 16 bits were tensor-groups-9.0 and would be tensor-cores-9.0; take "
+                     "--instructions tensor-groups, on a GPU of capability 9.0, or leave --exact out"));
     assert_true(command_says(HALF "--out cores --resume --instructions widened", 0,
                              "products of 16 bits were tensor-cores-9.0 and are widened"));
 }

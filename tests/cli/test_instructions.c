@@ -95,7 +95,8 @@ static void what_there_is_not_is_refused(void **state) {
     (void)state;
     assert_true(
         command_says("train tiny --data text --steps 1 --out no --instructions mmx", 2,
-                     "this processor has no instructions 'mmx'; it has auto, tensor-cores, widened, plain"));
+                     "this processor has no instructions 'mmx'; it has auto, tensor-cores, tensor-groups, "
+                     "widened, plain"));
     json_document d = command_json("devices --json --instructions widened");
     assert_string_equal(command_string(&d, "bf16_products"), "widened");
     json_close(&d);

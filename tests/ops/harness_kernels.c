@@ -218,7 +218,7 @@ static void check_kernel(harness_place *p, const harness_case *h, const op_kerne
 /* The CPU widens bf16 here; kernels for tensor cores are looked at none the less. */
 static bool accepts(const op_kernel *k, const op_call *call) {
     if (!k->accepts) return true;
-    if (instructions_pin(INSTRUCTIONS_TENSOR) != STATUS_OK) return false;
+    if (instructions_pin(INSTRUCTIONS_GROUPS) != STATUS_OK) return false;
     bool taken = k->accepts(call);
     return instructions_pin("widened") == STATUS_OK && taken;
 }

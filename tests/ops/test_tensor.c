@@ -1,6 +1,6 @@
-/* Products on tensor cores, emulated: what they promise whatever the tile. A row has the same bits alone and
- * among others, at any address; a product that is cut at whole slices of its depth and chained has those of
- * the whole; GELU in the product has those of the two one after the other. */
+/* Products on tensor cores, emulated, by warps and by groups of warps: what they promise whatever the tile. A
+ * row has the same bits alone and among others, at any address; a product that is cut at whole slices of its
+ * depth and chained has those of the whole; GELU in the product has those of the two one after the other. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,6 +25,8 @@
 #include "ops/matmul_gelu/matmul_gelu.h"
 
 enum { CAPABILITY = 90, SLICE = THREADS_ROW_TILE };
+
+static const char *kind; /* of the products that are tested, as instructions_pin has it */
 
 /* op(a) is rows x depth, op(b) depth x columns. */
 typedef struct {
@@ -62,7 +64,12 @@ static op_arg right(const form *f, void *data) {
     return f->tb ? matrix(f->columns, f->depth, f->type, data) : matrix(f->depth, f->columns, f->type, data);
 }
 
-/* The first kernel of the list, which must take it. */
+/* The first of the list that takes a call; NULL: none. */
+static const op_kernel *first_of(const op_kernel *k, const op_call *c) {
+    while (k->name && !k->accepts(c)) k++;
+    return k->name ? k : NULL;
+}
+
 static void run_first(const op_kernel *k, const op_arg *in, uint16_t count, op_arg *out,
                       const void *attributes) {
     op_call c = { .in = in,
@@ -71,7 +78,9 @@ static void run_first(const op_kernel *k, const op_arg *in, uint16_t count, op_a
                   .out_count = 1,
                   .capability = CAPABILITY,
                   .attributes = attributes };
-    assert_true(k->accepts(&c));
+    k = first_of(k, &c);
+    assert_non_null(k);
+    assert_int_equal(strstr(k->name, "_cuda_group") != NULL, strcmp(kind, INSTRUCTIONS_GROUPS) == 0);
     k->run(&c);
 }
 
@@ -233,6 +242,32 @@ static void gelu_in_the_product(void **state) {
     }
 }
 
+/* A twin adds the products of an instruction exactly, and rounds once: so in emulation both kinds have the
+ * same bits, which shows that groups of warps multiply what warps do, from wherever it lies. */
+static void groups_multiply_the_same(void **state) {
+    (void)state;
+    static const form forms[] = {
+        { 200, 328, 200, false, false, DTYPE_BF16 }, { 136, 200, 328, true, false, DTYPE_F16 },
+        { 129, 384, 72, false, true, DTYPE_BF16 },   { 128, 192, 128, true, true, DTYPE_BF16 },
+        { 67, 139, 301, false, false, DTYPE_F16 },   { 131, 67, 300, true, true, DTYPE_BF16 }
+    };
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        whole w;
+        whole_open(&w, &forms[i]);
+        const char *other = kind;
+        kind = INSTRUCTIONS_TENSOR;
+        assert_int_equal(instructions_pin(kind), STATUS_OK);
+        int64_t n = w.f.rows * w.f.columns;
+        float *y = room(n, DTYPE_F32);
+        product(&w.f, w.a, w.b, w.bias, NULL, DTYPE_F32, y);
+        assert_memory_equal(y, w.y, (size_t)n * sizeof *y);
+        kind = other;
+        assert_int_equal(instructions_pin(kind), STATUS_OK);
+        memory_free(y);
+        whole_close(&w);
+    }
+}
+
 /* Nothing takes them unasked, nor without the instructions, nor where an operand is of 32 bits. */
 static void they_are_asked_for(void **state) {
     (void)state;
@@ -244,23 +279,31 @@ static void they_are_asked_for(void **state) {
         const char *pin;
         uint32_t capability;
         dtype a, b;
-        bool taken;
-    } cases[] = { { "tensor-cores", 90, DTYPE_BF16, DTYPE_BF16, true },
-                  { "tensor-cores", 80, DTYPE_F16, DTYPE_F16, true },
-                  { "tensor-cores", 75, DTYPE_BF16, DTYPE_BF16, false },
-                  { "tensor-cores", 90, DTYPE_F32, DTYPE_BF16, false },
-                  { "tensor-cores", 90, DTYPE_BF16, DTYPE_F32, false },
-                  { "tensor-cores", 90, DTYPE_BF16, DTYPE_F16, false },
-                  { "tensor-cores", 90, DTYPE_F32, DTYPE_F32, false },
-                  { "auto", 90, DTYPE_BF16, DTYPE_BF16, false }, /* until a GPU has confirmed them */
-                  { "plain", 90, DTYPE_BF16, DTYPE_BF16, false },
-                  { "widened", 90, DTYPE_BF16, DTYPE_BF16, false } };
+        const char *taken; /* NULL: none */
+    } cases[] = { { "tensor-cores", 90, DTYPE_BF16, DTYPE_BF16, "matmul_cuda_tensor" },
+                  { "tensor-cores", 80, DTYPE_F16, DTYPE_F16, "matmul_cuda_tensor" },
+                  { "tensor-cores", 75, DTYPE_BF16, DTYPE_BF16, NULL },
+                  { "tensor-cores", 90, DTYPE_F32, DTYPE_BF16, NULL },
+                  { "tensor-cores", 90, DTYPE_BF16, DTYPE_F32, NULL },
+                  { "tensor-cores", 90, DTYPE_BF16, DTYPE_F16, NULL },
+                  { "tensor-cores", 90, DTYPE_F32, DTYPE_F32, NULL },
+                  { "tensor-groups", 90, DTYPE_BF16, DTYPE_BF16, "matmul_cuda_group" },
+                  { "tensor-groups", 90, DTYPE_F16, DTYPE_F16, "matmul_cuda_group" },
+                  { "tensor-groups", 90, DTYPE_F16, DTYPE_BF16, NULL },
+                  { "tensor-groups", 90, DTYPE_F32, DTYPE_F32, NULL },
+                  { "tensor-groups", 89, DTYPE_BF16, DTYPE_BF16, "matmul_cuda_tensor" },
+                  { "tensor-groups", 100, DTYPE_BF16, DTYPE_BF16, "matmul_cuda_tensor" },
+                  { "tensor-groups", 75, DTYPE_BF16, DTYPE_BF16, NULL },
+                  { "auto", 90, DTYPE_BF16, DTYPE_BF16, NULL }, /* until a GPU has confirmed them */
+                  { "plain", 90, DTYPE_BF16, DTYPE_BF16, NULL },
+                  { "widened", 90, DTYPE_BF16, DTYPE_BF16, NULL } };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_int_equal(instructions_pin(cases[i].pin), STATUS_OK);
         c.capability = cases[i].capability, in[0].dtype = cases[i].a, in[1].dtype = cases[i].b;
-        assert_int_equal(op_matmul.tensor->accepts(&c), cases[i].taken);
+        const op_kernel *k = first_of(op_matmul.tensor, &c);
+        assert_string_equal(k ? k->name : "", cases[i].taken ? cases[i].taken : "");
     }
-    assert_int_equal(instructions_pin(INSTRUCTIONS_TENSOR), STATUS_OK);
+    assert_int_equal(instructions_pin(kind), STATUS_OK);
 }
 
 /* A plan for such a GPU has them, as the device's own, and reckons with their rate. */
@@ -275,11 +318,11 @@ static void plans_take_them(void **state) {
                                     .f16 = 1e14,
                                     .bandwidth = 1e15,
                                     .call_seconds = 1e-12 };
-    static const char *const pins[] = { "widened", INSTRUCTIONS_TENSOR }, *const names[] = {
-        "matmul_cuda_plain", "matmul_cuda_tensor"
-    };
-    double seconds[2];
-    for (int i = 0; i < 2; i++) {
+    static const char *const pins[] = { "widened", INSTRUCTIONS_TENSOR, INSTRUCTIONS_GROUPS },
+                             *const names[] = { "matmul_cuda_plain", "matmul_cuda_tensor",
+                                                "matmul_cuda_group" };
+    double seconds[3];
+    for (int i = 0; i < 3; i++) {
         device_elsewhere at;
         graph g;
         program p = { 0 };
@@ -300,7 +343,8 @@ static void plans_take_them(void **state) {
         seconds[i] = p.seconds;
         lower_close(&p);
     }
-    assert_true(seconds[1] < 0.1 * seconds[0]);
+    assert_true(seconds[1] < 0.1 * seconds[0] && seconds[2] <= seconds[1]);
+    assert_int_equal(instructions_pin(kind), STATUS_OK);
 }
 
 /* With an argument, the test of that name only. */
@@ -310,9 +354,19 @@ int main(int argc, char **argv) {
         cmocka_unit_test(cuts_are_exact),     cmocka_unit_test(gelu_in_the_product),
         cmocka_unit_test(plans_take_them),
     };
+    const struct CMUnitTest of_groups[] = {
+        cmocka_unit_test(a_row_has_its_bits),
+        cmocka_unit_test(cuts_are_exact),
+        cmocka_unit_test(gelu_in_the_product),
+        cmocka_unit_test(groups_multiply_the_same),
+    };
     if (argc > 1) cmocka_set_test_filter(argv[1]);
-    if (instructions_pin(INSTRUCTIONS_TENSOR) != STATUS_OK) return 1;
-    return cmocka_run_group_tests_name("products on tensor cores", tests, NULL, NULL);
+    kind = INSTRUCTIONS_TENSOR;
+    if (instructions_pin(kind) != STATUS_OK) return 1;
+    int failed = cmocka_run_group_tests_name("products on tensor cores", tests, NULL, NULL);
+    kind = INSTRUCTIONS_GROUPS;
+    if (instructions_pin(kind) != STATUS_OK) return 1;
+    return failed + cmocka_run_group_tests_name("by groups of warps", of_groups, NULL, NULL);
 }
 
 #else

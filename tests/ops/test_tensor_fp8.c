@@ -1,6 +1,7 @@
-/* Products of floats of 8 bits on tensor cores, emulated. Along a row: the bits of parts of FP8_TILE depths,
- * scaled and added one after the other, whatever the tile and the address; rows alone and among others.
- * Over rows: those of the product of 16 bits on what codes stand for, also where it is cut at whole slices.
+/* Products of floats of 8 bits on tensor cores, emulated, by warps and by groups of warps. Along a row: the
+ * bits of parts of FP8_TILE depths, scaled and added one after the other, whatever the tile and the address;
+ * rows alone and among others. Over rows: those of the product of 16 bits on what codes stand for, also where
+ * it is cut at whole slices.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,6 +25,14 @@
 #include "ops/matmul_fp8/matmul_fp8.h"
 
 enum { CAPABILITY = 90, SLICE = THREADS_ROW_TILE, MMA = 32 /* depths */ };
+
+static const char *kind; /* of the products that are tested, as instructions_pin has it */
+
+/* The first of the list that takes a call; NULL: none. */
+static const op_kernel *first_of(const op_kernel *k, const op_call *c) {
+    while (k->name && !k->accepts(c)) k++;
+    return k->name ? k : NULL;
+}
 
 static op_arg room(dtype type, shape s) {
     op_arg x = { .shape = s, .dtype = type };
@@ -89,8 +98,10 @@ static op_arg product(op_arg in[MATMUL_FP8_INPUTS], const matmul_fp8_attributes 
                   .out_count = 1,
                   .capability = CAPABILITY,
                   .attributes = t };
-    assert_true(op_matmul_fp8.tensor->accepts(&c));
-    assert_true(harness_run_kernel(op_matmul_fp8.tensor, &c));
+    const op_kernel *k = first_of(op_matmul_fp8.tensor, &c);
+    assert_non_null(k);
+    assert_int_equal(strstr(k->name, "_cuda_group") != NULL, strcmp(kind, INSTRUCTIONS_GROUPS) == 0);
+    assert_true(harness_run_kernel(k, &c));
     return y;
 }
 
@@ -270,8 +281,9 @@ static void is_the_product_of_bf16(const over *p) {
     op_call c = {
         .in = in, .out = &y, .in_count = 2, .out_count = 1, .capability = CAPABILITY, .attributes = &t
     };
-    assert_true(op_matmul.tensor->accepts(&c));
-    op_matmul.tensor->run(&c);
+    const op_kernel *k = first_of(op_matmul.tensor, &c);
+    assert_non_null(k);
+    k->run(&c);
     assert_memory_equal(y.data, p->y.data, (size_t)shape_elements(&y.shape) * sizeof(float));
     memory_free(in[0].data), memory_free(in[1].data), memory_free(y.data);
 }
@@ -330,18 +342,22 @@ static void they_are_asked_for(void **state) {
     static const struct {
         const char *pin;
         uint32_t capability;
-        bool over_rows, taken;
-    } cases[] = { { INSTRUCTIONS_TENSOR, 90, false, true },
-                  { INSTRUCTIONS_TENSOR, 90, true, true },
-                  { INSTRUCTIONS_TENSOR, 89, false, true },
-                  { INSTRUCTIONS_TENSOR, 86, false, false },
-                  { INSTRUCTIONS_TENSOR, 100, false, false },
-                  { INSTRUCTIONS_TENSOR, 100, true, true },
-                  { INSTRUCTIONS_TENSOR, 120, false, true },
-                  { INSTRUCTIONS_TENSOR, 80, true, true },
-                  { INSTRUCTIONS_TENSOR, 75, true, false },
-                  { "auto", 90, false, false }, /* until a GPU has confirmed them */
-                  { "widened", 90, true, false } };
+        bool over_rows, taken, by_groups;
+    } cases[] = { { INSTRUCTIONS_TENSOR, 90, false, true, false },
+                  { INSTRUCTIONS_TENSOR, 90, true, true, false },
+                  { INSTRUCTIONS_TENSOR, 89, false, true, false },
+                  { INSTRUCTIONS_TENSOR, 86, false, false, false },
+                  { INSTRUCTIONS_TENSOR, 100, false, false, false },
+                  { INSTRUCTIONS_TENSOR, 100, true, true, false },
+                  { INSTRUCTIONS_TENSOR, 120, false, true, false },
+                  { INSTRUCTIONS_TENSOR, 80, true, true, false },
+                  { INSTRUCTIONS_TENSOR, 75, true, false, false },
+                  { INSTRUCTIONS_GROUPS, 90, false, true, true },
+                  { INSTRUCTIONS_GROUPS, 90, true, true, true },
+                  { INSTRUCTIONS_GROUPS, 89, false, true, false },
+                  { INSTRUCTIONS_GROUPS, 100, false, false, false },
+                  { "auto", 90, false, false, false }, /* until a GPU has confirmed them */
+                  { "widened", 90, true, false, false } };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         matmul_fp8_attributes t = { .ta = cases[i].over_rows, .type = DTYPE_F32 };
         op_arg in[MATMUL_FP8_INPUTS] = {
@@ -355,9 +371,11 @@ static void they_are_asked_for(void **state) {
                       .capability = cases[i].capability,
                       .attributes = &t };
         assert_int_equal(instructions_pin(cases[i].pin), STATUS_OK);
-        assert_int_equal(op_matmul_fp8.tensor->accepts(&c), cases[i].taken);
+        const op_kernel *k = first_of(op_matmul_fp8.tensor, &c);
+        assert_int_equal(k != NULL, cases[i].taken);
+        if (k) assert_int_equal(strcmp(k->name, "matmul_fp8_cuda_group") == 0, cases[i].by_groups);
     }
-    assert_int_equal(instructions_pin(INSTRUCTIONS_TENSOR), STATUS_OK);
+    assert_int_equal(instructions_pin(kind), STATUS_OK);
 }
 
 /* With an argument, the test of that name only. */
@@ -369,8 +387,12 @@ int main(int argc, char **argv) {
         cmocka_unit_test(what_is_not_finite_is_seen),
     };
     if (argc > 1) cmocka_set_test_filter(argv[1]);
-    if (instructions_pin(INSTRUCTIONS_TENSOR) != STATUS_OK) return 1;
-    return cmocka_run_group_tests_name("floats of 8 bits on tensor cores", tests, NULL, NULL);
+    kind = INSTRUCTIONS_TENSOR;
+    if (instructions_pin(kind) != STATUS_OK) return 1;
+    int failed = cmocka_run_group_tests_name("floats of 8 bits on tensor cores", tests, NULL, NULL);
+    kind = INSTRUCTIONS_GROUPS;
+    if (instructions_pin(kind) != STATUS_OK) return 1;
+    return failed + cmocka_run_group_tests_name("by groups of warps", tests, NULL, NULL);
 }
 
 #else

@@ -95,8 +95,10 @@ static int count_of(const setup_options *o, const char *kernel) {
     return count;
 }
 
+static const char *kind = INSTRUCTIONS_TENSOR; /* of tensor cores' products */
+
 static void run_on_tensor_cores(const setup_options *o, int variant, outcome *out) {
-    assert_int_equal(instructions_pin(INSTRUCTIONS_TENSOR), STATUS_OK);
+    assert_int_equal(instructions_pin(kind), STATUS_OK);
     emulated_seen = (emulated_counts){ 0 };
     emulate_order_set((emulate_order)(variant % EMULATE_ORDERS));
     emulated_pace_set((emulated_pace)(variant % EMULATED_PACES), (uint64_t)variant + 1);
@@ -148,6 +150,28 @@ static void micro_batches_change_nothing(void **state) {
     }
 }
 
+/* By groups of warps. Their twins have the bits of those of single warps, and so have losses. */
+static void groups_train_the_same(void **state) {
+    (void)state;
+    for (int f = 0; f < (SANITIZED ? 1 : 2); f++) {
+        outcome warps = { 0 }, groups = { 0 }, cut = { 0 };
+        setup_options o = usual(f, "warps");
+        o.steps = o.eval_every = FEW;
+        if (is_fp8(f)) o.batch = 2 * BATCH;
+        run_on_tensor_cores(&o, 0, &warps);
+        kind = INSTRUCTIONS_GROUPS;
+        o.out = "groups";
+        run_on_tensor_cores(&o, 1, &groups);
+        assert_true(count_of(&o, "matmul_cuda_group") + count_of(&o, "matmul_fp8_cuda_group") > 0);
+        assert_int_equal(count_of(&o, "matmul_cuda_tensor") + count_of(&o, "matmul_fp8_cuda_tensor"), 0);
+        o.out = "groups-cut", o.micro_batch = HALF;
+        run_on_tensor_cores(&o, 2, &cut);
+        kind = INSTRUCTIONS_TENSOR;
+        on_device_same(&warps, &groups, FEW), on_device_same(&groups, &cut, FEW);
+        on_device_same_file("groups/model.safetensors", "groups-cut/model.safetensors");
+    }
+}
+
 static void a_run_that_goes_on_has_the_same_bits(void **state) {
     (void)state;
     outcome whole = { 0 }, part = { 0 };
@@ -163,6 +187,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(losses_are_near_the_cpus),
         cmocka_unit_test(micro_batches_change_nothing),
+        cmocka_unit_test(groups_train_the_same),
         cmocka_unit_test(a_run_that_goes_on_has_the_same_bits),
     };
     if (argc > 1) cmocka_set_test_filter(argv[1]);

@@ -11,12 +11,11 @@
  * are multiplied. A buffer has an operand's lines as they lie in memory, 16 bytes swizzled so that eight rows
  * of a matrix, and eight neighbours, lie in different banks.
  *
- *   N   numbers: BYTES of each; SLICE; IS_HERE, does the capability that is compiled for have their mma;
- *       multiply(d, a, b), one of these; and `sums<S>`, what a thread does when a slice begins and ends
- *       (tensor_halves)
- *   F   how operands come into buffers, and what they are: tensor_copies, by cp.async, where lines begin at
- *       16 bytes; tensor_reads, through registers, where they don't
- *   E   ends, those of matmul_cuda.h
+ *   N   numbers: their type, a's (number); BYTES of each; SLICE; IS_HERE, does the capability that is
+ *       compiled for have their mma; multiply(d, a, b), one of these; and `sums<S>`, what a thread does when
+ * a slice begins and ends (tensor_halves) F   how operands come into buffers, and what they are:
+ * tensor_copies, by cp.async, where lines begin at 16 bytes; tensor_reads, through registers, where they
+ * don't E   ends, those of matmul_cuda.h
  *
  * Buffers are counted in words of 16 bits: a number of 16 bits, or two of 8, for which an mma has the same
  * registers at twice the depth. Operands that lie across their depths have numbers of 16 bits. */
@@ -29,6 +28,9 @@ extern "C" {
 #include "base/instructions.h"
 #include "ops/matmul/matmul.h"
 }
+
+template <int LINES, int DEPTHS, bool CROSSED, int THREADS>
+struct tensor_buffer;
 
 /* A block's warps stand DOWN x ACROSS, each with ROWS16 * 16 x COLUMNS8 * 8 sums; BLOCKS fit a multiprocessor
  * by their registers. */
@@ -46,6 +48,7 @@ struct tensor_tile {
         COLUMNS = WARP_COLUMNS * ACROSS,
         DEPTHS = DEPTHS_, /* of a stage: words */
         STAGES = STAGES_,
+        AHEAD = STAGES - 1, /* stages that are under way */
         BLOCKS = BLOCKS_,
         STAGE = (ROWS + COLUMNS) * DEPTHS, /* words */
         STRIP = WARP_COLUMNS + 8,          /* floats from one row of a warp's strip to the next */
@@ -54,6 +57,8 @@ struct tensor_tile {
     };
     static_assert(DEPTHS % 16 == 0, "a stage is whole mma");
     static_assert(COLUMNS8 % 2 == 0, "b's matrices come by fours");
+    template <int LINES, bool CROSSED>
+    using buffer = tensor_buffer<LINES, DEPTHS, CROSSED, THREADS>;
 };
 
 struct tensor_operand {
@@ -88,6 +93,7 @@ GPU_INLINE void tensor_each_sum(F f) {
 /* Numbers of 16 bits, whose slices are added as they are. */
 template <class T>
 struct tensor_halves {
+    typedef T number;
     enum { BYTES = 2, SLICE = MATMUL_SLICE, IS_HERE = GPU_HAS_MMA };
     GPU_MEMBER void multiply(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
         gpu_mma(T(), d, a, b);
@@ -313,9 +319,10 @@ GPU_INLINE void tensor_read_b(uint32_t (&b)[S::FRAGMENTS_ACROSS][2], const uint1
 /* Feeds both operands: stage after stage into the buffers, ahead of what is multiplied. */
 template <class S, class F, int BYTES, bool TA, bool B_CROSSED>
 struct tensor_feed {
-    typedef tensor_buffer<S::ROWS, S::DEPTHS, TA, S::THREADS> of_a;
-    typedef tensor_buffer<S::COLUMNS, S::DEPTHS, B_CROSSED, S::THREADS> of_b;
-    enum { OF_A = S::ROWS * S::DEPTHS, AHEAD = S::STAGES - 1, DEPTHS = S::DEPTHS * 2 / BYTES };
+    typedef typename S::template buffer<S::ROWS, TA> of_a;
+    typedef typename S::template buffer<S::COLUMNS, B_CROSSED> of_b;
+    static constexpr bool A_IS_CROSSED = TA, B_IS_CROSSED = B_CROSSED;
+    enum { OF_A = S::ROWS * S::DEPTHS, AHEAD = S::AHEAD, DEPTHS = S::DEPTHS * 2 / BYTES };
     static_assert(BYTES == 2 || !(TA || B_CROSSED), "numbers lie along the depth, or have 16 bits");
     typename F::template filler<of_a, TA, DEPTHS, BYTES> a;
     typename F::template filler<of_b, B_CROSSED, DEPTHS, BYTES> b;
@@ -482,4 +489,10 @@ static void matmul_tensor_product(const op_call *c, const matmul_attributes *t, 
         tensor_form<gpu_bf16>(p, t->ta, t->tb, e);
     else
         tensor_form<gpu_f16>(p, t->ta, t->tb, e);
+}
+
+/* The end of the plain product. */
+static inline matmul_end matmul_tensor_end(const op_call *c) {
+    return matmul_end_of(cuda_in(c, MATMUL_BIAS), cuda_in(c, MATMUL_RESIDUAL), cuda_in(c, MATMUL_ACCUMULATOR),
+                         cuda_out(c, 0), shape_last(&c->out[0].shape));
 }

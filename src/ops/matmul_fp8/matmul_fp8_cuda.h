@@ -131,3 +131,6 @@ static inline matmul_end matmul_fp8_end(const op_call *c, const matmul_fp8_sizes
     return matmul_end_of(cuda_in(c, MATMUL_FP8_BIAS), cuda_in(c, MATMUL_FP8_RESIDUAL),
                          cuda_in(c, MATMUL_FP8_ACCUMULATOR), cuda_out(c, 0), s.columns);
 }
+
+/* On tensor cores by groups of warps (matmul_fp8_group_cuda.cu). */
+void matmul_fp8_group_run(const op_call *c);

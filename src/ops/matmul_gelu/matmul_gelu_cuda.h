@@ -64,3 +64,7 @@ static inline E matmul_gelu_end_of(const op_call *c, const cuda_span &second) {
     int64_t columns = shape_last(&c->out[0].shape);
     return { second, y, columns, t->tanh != 0, matmul_fours(columns, second, y) };
 }
+
+/* On tensor cores by groups of warps (matmul_gelu_group_cuda.cu). */
+void matmul_gelu_group_run(const op_call *c);
+void matmul_gelu_group_run_backward(const op_call *c);

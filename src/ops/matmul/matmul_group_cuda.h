@@ -1,0 +1,235 @@
+/* The product on tensor cores by groups of warps (wgmma, capability 9.0): operands, ends and the order of
+ * sums are those of matmul_tensor_cuda.h, and most of the code is. What differs:
+ *
+ * - Tensor cores read both operands from shared memory by themselves, so a warp keeps its sums in registers
+ * and nothing else: those of the slice, which an instruction adds to, and those so far. That is all there is
+ * room for: 192 of 255 registers in the largest tile.
+ * - A stage is one row of 128 bytes deep, 64 numbers of 16 bits or 128 of 8, swizzled as mma_group.h has it.
+ *   Operands across their depths (a transposed, b not) are read as they lie, 64 lines in a row. Floats of 8
+ *   bits have no such form: theirs come along the depth (matmul_fp8_group_cuda.cu says how).
+ * - Products run beside the threads. A stage's are begun when it has come for all, and are waited for after
+ *   those of the next are begun, but at a slice's end. So a buffer is free two stages later, when all threads
+ *   have met in between, and STAGES - 2 are under way.
+ * - What comes by cp.async or through registers is written by threads, and tensor cores have to be shown it
+ *   (gpu_group_show) before all meet.
+ *
+ * All tiles begin with the same instruction's sums of 16 or 32 depths, whatever their columns, and add them
+ * in the same order. Bits are not those of mma.sync, whose order within 16 depths may be another one, so runs
+ * name the kind (run/products.h), and a plan has all its products of one kind.
+ *
+ * What bounds it, reckoned from 128 bytes of shared memory and 2048 multiply-adds of 16 bits that a
+ * multiprocessor has in a cycle. Of each 16 depths a group's tensor cores read 2 KiB of a and 32 bytes a
+ * column of b, and as much as a tile has of both is written.
+ *
+ *   tile         tensor cores   shared memory read, written   sums a cycle
+ *   128 x 192    192 cycles     128 + 80                      118
+ *   128 x 128    128            96 + 64                       102
+ *   64 x 64      32             32 + 32                       64
+ *
+ * So shared memory bounds all three, the first of them at 0.92 of the peak. At a slice's end a group adds its
+ * sums on: in the first tile 96 cycles beside 1536 of its products, in which tensor cores have the other
+ * group's products, if any are left. Of 8 bits products take half as long and a slice has half the depths, so
+ * these additions weigh four times as much. Nothing of it was measured: no GPU has run these kernels.
+ *
+ * The way to more is the bulk copy (cp.async.bulk.tensor), which leaves threads out of what is copied, and
+ * groups that only copy; a product then waits for barriers of its own (mbarrier) and not for all threads. */
+#pragma once
+
+#include "device/cuda/mma_group.h"
+#include "ops/matmul/matmul_tensor_cuda.h"
+
+/* A tile in shared memory: lines of 64 words of depth, or (CROSSED) for each 64 lines the depths one after
+ * the other. A row is 128 bytes either way, and threads fill it as they fill tensor_buffer's. */
+template <int LINES, int DEPTHS, bool CROSSED, int THREADS>
+struct group_buffer : tensor_buffer<LINES, DEPTHS, CROSSED, THREADS> {
+    typedef tensor_buffer<LINES, DEPTHS, CROSSED, THREADS> filled;
+    enum { WORDS = GPU_GROUP_ROW / 2 };
+    static_assert((CROSSED ? LINES : DEPTHS) % WORDS == 0 && (int)filled::GROUP == 8, "rows are whole");
+
+    GPU_MEMBER int place(int row, int eight) {
+        return (eight / 8 * filled::HIGH + row) * WORDS + ((eight ^ row) & 7) * 8;
+    }
+    /* From `line` of the tile in this buffer on, a multiple of 64, or of 8 along the depth. */
+    GPU_MEMBER uint64_t operand(const uint16_t *buffer, int line) {
+        const int row = CROSSED ? line / WORDS * DEPTHS : line;
+        return gpu_group_operand(buffer + row * WORDS, CROSSED ? DEPTHS * GPU_GROUP_ROW : 16,
+                                 8 * GPU_GROUP_ROW);
+    }
+    /* Bytes from one instruction's depths to the next: it takes 16 words. */
+    enum { STEP = CROSSED ? 16 * GPU_GROUP_ROW : 32 };
+};
+
+/* GROUPS of warps stand below each other, each with 64 x COLUMNS sums: warp w has 16 rows from 16 w on. */
+template <int GROUPS, int COLUMNS_, int STAGES_, int BLOCKS_>
+struct group_tile {
+    enum {
+        THREADS = GPU_GROUP * GROUPS,
+        FRAGMENTS_DOWN = 1,
+        FRAGMENTS_ACROSS = COLUMNS_ / 8,
+        WARP_ROWS = 16,
+        WARP_COLUMNS = COLUMNS_,
+        ROWS = 64 * GROUPS,
+        COLUMNS = COLUMNS_,
+        DEPTHS = GPU_GROUP_ROW / 2, /* of a stage: words */
+        STAGES = STAGES_,
+        AHEAD = STAGES - 2,
+        BLOCKS = BLOCKS_,
+        STAGE = (ROWS + COLUMNS) * DEPTHS, /* words */
+        STRIP = WARP_COLUMNS + 8,
+        STRIPS = ROWS * STRIP * 4,
+        SHARED = (STAGE * STAGES * 2 > STRIPS ? STAGE * STAGES * 2 : STRIPS) + GPU_GROUP_ALIGNED - 16
+    };
+    static_assert(STAGES > 2 && SHARED <= 227 << 10, "what a multiprocessor of 9.0 gives a block");
+    template <int LINES, bool CROSSED>
+    using buffer = group_buffer<LINES, DEPTHS, CROSSED, THREADS>;
+};
+
+/* A stage onto the sums of the slice, or as its first: begun. */
+template <class N, class S, class F>
+GPU_INLINE void group_multiply(tensor_sums<S> &slice, const uint16_t *stage, bool first) {
+    const int group = (int)threadIdx.x / GPU_GROUP;
+    const uint64_t a = F::of_a::operand(stage, group * 64), b = F::of_b::operand(stage + F::OF_A, 0);
+    gpu_group_fence();
+#pragma unroll
+    for (int k = 0; k < S::DEPTHS / 16; k++)
+        gpu_group_mma<F::A_IS_CROSSED, F::B_IS_CROSSED>(
+            typename N::number(), slice[0], gpu_group_further(a, k * F::of_a::STEP),
+            gpu_group_further(b, k * F::of_b::STEP), k > 0 || !first);
+    gpu_group_commit();
+}
+
+/* op(a) is transposed in memory (TA); op(b) is not (B_CROSSED). */
+template <class N, class S, class F, bool TA, bool B_CROSSED, class E>
+__global__ void __launch_bounds__(S::THREADS, S::BLOCKS)
+    matmul_group_kernel(tensor_product<typename F::operand> p, N numbers, E e) {
+#if GPU_HAS_GROUPS
+    typedef tensor_feed<S, F, N::BYTES, TA, B_CROSSED> feed;
+    enum { STAGES_OF_SLICE = N::SLICE / feed::DEPTHS };
+    static_assert(N::SLICE % feed::DEPTHS == 0, "a slice ends with a stage");
+    GPU_SHARED(unsigned char, all);
+    uint16_t *shared = (uint16_t *)gpu_group_aligned(all);
+    const tensor_place at = tensor_place_of<S>(p.a.lines, p.b.lines);
+    const int warp = (int)threadIdx.x / GPU_WARP, row = warp * S::WARP_ROWS;
+    float *strip = (float *)shared + row * S::STRIP;
+    tensor_sums<S> sum, slice;
+    typename N::template sums<S> own;
+    tensor_each_sum<S>([&](int i, int j, int k) { sum[i][j][k] = slice[i][j][k] = 0; });
+    if (p.starts) {
+        tensor_before<S>(p, e, strip, at.row + row, at.column, sum);
+        __syncthreads();
+    }
+    feed f;
+    f.a.open(p.a, at.row), f.b.open(p.b, at.column), f.depths_left = p.depth;
+    own.open(numbers, at.row + row, at.column);
+#pragma unroll 1
+    for (int s = 0; s < feed::AHEAD; s++) f.begin(shared + s * S::STAGE), f.finish(shared + s * S::STAGE);
+    int stages = (int)((p.depth + feed::DEPTHS - 1) / feed::DEPTHS), here = 0, fill = feed::AHEAD;
+#pragma unroll 1
+    for (int n = 0; stages > 0; n++, stages -= STAGES_OF_SLICE) {
+        const int of_slice = stages < STAGES_OF_SLICE ? stages : (int)STAGES_OF_SLICE;
+        own.begin(n);
+#pragma unroll 1
+        for (int t = 0; t < of_slice; t++) {
+            f.arrived();
+            gpu_group_show();
+            __syncthreads(); /* the stage is here for all, and products of the one before the last are done */
+            group_multiply<N, S, feed>(slice, shared + here * S::STAGE, t == 0);
+            f.begin(shared + fill * S::STAGE);
+            f.finish(shared + fill * S::STAGE);
+            here = here + 1 == S::STAGES ? 0 : here + 1, fill = fill + 1 == S::STAGES ? 0 : fill + 1;
+            gpu_group_wait<1>();
+        }
+        gpu_group_wait<0>(slice[0]);
+        own.end(n, slice, sum);
+    }
+    f.end();
+    __syncthreads();
+    tensor_end<S>(p, e, strip, at.row + row, at.column, sum);
+#endif
+}
+
+/* ---- launching ---- */
+
+/* Both operands of the same 16 bits, on 9.0, where groups are asked for. */
+static inline bool matmul_group_accepts(const op_call *c) {
+    return gpu_group_known(c->capability) && instructions_groups() && matmul_tensor_accepts(c);
+}
+
+typedef group_tile<2, 192, 5, 1> group_wide;
+typedef group_tile<2, 128, 6, 1> group_large;
+typedef group_tile<2, 64, 4, 1> group_slim; /* what comes through registers leaves few for sums */
+typedef group_tile<1, 64, 4, 3> group_small;
+
+template <class S, class F, bool TA, bool B_CROSSED, class P, class N, class E>
+static void group_launch(const P &p, const N &numbers, const E &e) {
+    GPU_SHARED_MOST((matmul_group_kernel<N, S, F, TA, B_CROSSED, E>), S::SHARED);
+    GPU_LAUNCH((matmul_group_kernel<N, S, F, TA, B_CROSSED, E>),
+               gpu_blocks(p.a.lines, S::ROWS) * gpu_blocks(p.b.lines, S::COLUMNS), S::THREADS, S::SHARED, p,
+               numbers, e);
+}
+
+/* How long a product takes in tiles of S, in some unit: of the multiprocessor that has the most of them. A
+ * sum costs `work`: the cycles of the table above. */
+template <class S, class P>
+static inline uint64_t group_cost(const P &p, unsigned work) {
+    uint64_t blocks = (uint64_t)gpu_blocks(p.a.lines, S::ROWS) * gpu_blocks(p.b.lines, S::COLUMNS);
+    uint64_t beside = gpu_size_here().multiprocessors;
+    return (blocks + beside - 1) / beside * S::ROWS * S::COLUMNS * work;
+}
+enum { GROUP_WORK_WIDE = 10, GROUP_WORK_LARGE = 12, GROUP_WORK_SLIM = 15, GROUP_WORK_SMALL = 18 };
+
+/* In tiles that go with its size. M: the largest; LARGE: what its sums cost. */
+template <class M, int WORK, class F, bool TA, bool B_CROSSED, class P, class N, class E>
+static void group_sized(const P &p, const N &numbers, const E &e) {
+    if (group_cost<M>(p, WORK) <= group_cost<group_small>(p, GROUP_WORK_SMALL))
+        group_launch<M, F, TA, B_CROSSED>(p, numbers, e);
+    else
+        group_launch<group_small, F, TA, B_CROSSED>(p, numbers, e);
+}
+
+/* And in the way that goes with where it lies. WIDE: tiles may have more than 128 columns. */
+template <bool WIDE, bool TA, bool B_CROSSED, class N, class E>
+static void group_choose(const tensor_product<tensor_operand> &p, const N &numbers, const E &e) {
+    if (!tensor_packed(p.a) || !tensor_packed(p.b)) {
+        group_sized<group_slim, GROUP_WORK_SLIM, tensor_reads, TA, B_CROSSED>(p, numbers, e);
+        return;
+    }
+    if constexpr (WIDE) {
+        if (group_cost<group_wide>(p, GROUP_WORK_WIDE) < group_cost<group_large>(p, GROUP_WORK_LARGE)) {
+            group_sized<group_wide, GROUP_WORK_WIDE, tensor_copies, TA, B_CROSSED>(p, numbers, e);
+            return;
+        }
+    }
+    group_sized<group_large, GROUP_WORK_LARGE, tensor_copies, TA, B_CROSSED>(p, numbers, e);
+}
+
+template <class T, class E>
+static void group_form(const tensor_product<tensor_operand> &p, bool ta, bool tb, const E &e) {
+    const tensor_halves<T> numbers = {};
+    if (ta && tb)
+        group_choose<true, true, false>(p, numbers, e);
+    else if (ta)
+        group_choose<true, true, true>(p, numbers, e);
+    else if (tb)
+        group_choose<true, false, false>(p, numbers, e);
+    else
+        group_choose<true, false, true>(p, numbers, e);
+}
+
+/* As matmul_tensor_product. */
+template <class E>
+static void matmul_group_product(const op_call *c, const matmul_attributes *t, const E &e, bool starts) {
+    const op_arg *a = op_in(c, MATMUL_A), *b = op_in(c, MATMUL_B);
+    matmul_sizes s;
+    matmul_sizes_of(&a->shape, &b->shape, t, &s);
+    if (s.rows <= 0 || s.columns <= 0) return;
+    tensor_product<tensor_operand> p = { tensor_operand_of(a, s.rows), tensor_operand_of(b, s.columns),
+                                         s.depth, starts };
+    if (a->dtype == DTYPE_BF16)
+        group_form<gpu_bf16>(p, t->ta, t->tb, e);
+    else
+        group_form<gpu_f16>(p, t->ta, t->tb, e);
+}
+
+/* The plain product's (matmul_group_cuda.cu). */
+void matmul_group_run(const op_call *c);
