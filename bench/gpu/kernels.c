@@ -1,8 +1,8 @@
 /* Every kernel for GPUs on a device, beside the CPU's: bench-gpu-kernels DEVICE [OP]. Each case of the op
  * harness (tests/ops) is run in f32, bf16 and f16 by the kernel that the device would take, and by the one
- * that the CPU would where bf16 is widened; products of 16 bits also by the kernel for tensor cores, whose
- * bits are its own. One line an op says how many cases had the same bits, were within the case's tolerance,
- * or were wrong. Exit 0: none was wrong.
+ * that the CPU would where bf16 is widened; products of 16 bits also by the kernels for tensor cores,
+ * by warps and by groups of warps, whose bits are their own. One line an op says how many cases had the same
+ * bits, were within the case's tolerance, or were wrong. Exit 0: none was wrong.
  *
  * Values are put into a pool of the device and got from it, as a run does; what is not an input is NaN
  * before. */
@@ -183,22 +183,21 @@ static void compare(const harness_place *p, const bound *there, const bound *her
 }
 
 /* Kernels for tensor cores take a call only where they are asked for by name. */
-static const op_kernel *first_tensor(const op_kernel *k, const op_call *call) {
-    if (instructions_pin(INSTRUCTIONS_TENSOR) != STATUS_OK) return NULL;
+static const op_kernel *first_tensor(const op_kernel *k, const op_call *call, const char *pin) {
+    if (instructions_pin(pin) != STATUS_OK) return NULL;
     const op_kernel *found = first_of(k, call);
     return instructions_pin("widened") == STATUS_OK ? found : NULL;
 }
 
-/* Of the list `cuda`, or of `tensor`. */
-static void check(harness_place *p, dtype floats, bool on_tensor_cores, outcome *all) {
+/* Of the list `cuda`, or with a pin of `tensor`. */
+static void check(harness_place *p, dtype floats, const char *pin, outcome *all) {
     harness_case h;
     if (!harness_case_try(&h, p, floats)) return;
     bound here, there;
     bind(&here, p, &h), bind(&there, p, &h);
     op_call asked = there.call;
     asked.capability = gpu->capability;
-    const op_kernel *ours =
-                        on_tensor_cores ? first_tensor(p->op->tensor, &asked) : first_of(p->op->cuda, &asked),
+    const op_kernel *ours = pin ? first_tensor(p->op->tensor, &asked, pin) : first_of(p->op->cuda, &asked),
                     *cpus = first_of(p->op->cpu, &here.call);
     if (ours && cpus) {
         run_here(cpus, &here);
@@ -211,14 +210,13 @@ static void check(harness_place *p, dtype floats, bool on_tensor_cores, outcome 
     harness_case_close(&h);
 }
 
-static void check_op(const op_def *op, bool on_tensor_cores, outcome *sum) {
+static void check_op(const op_def *op, const char *pin, outcome *sum) {
     static const dtype types[] = { DTYPE_F32, DTYPE_BF16, DTYPE_F16 };
     outcome all = { 0 };
     char name[64];
     for (const op_case *one = op->cases; one && one->name; one++)
-        for (int t = 0; t < 3; t++)
-            check(&(harness_place){ .op = op, .one = one }, types[t], on_tensor_cores, &all);
-    snprintf(name, sizeof name, "%s%s", op->name, on_tensor_cores ? ", tensor cores" : "");
+        for (int t = 0; t < 3; t++) check(&(harness_place){ .op = op, .one = one }, types[t], pin, &all);
+    snprintf(name, sizeof name, "%s%s%s", op->name, pin ? ", " : "", pin ? pin : "");
     printf("%-34s %4d the same bits, %4d near, %4d wrong\n", name, all.same, all.near, all.wrong);
     fflush(stdout);
     sum->same += all.same, sum->near += all.near, sum->wrong += all.wrong;
@@ -232,8 +230,10 @@ int main(int count, char **arguments) {
     outcome sum = { 0 };
     for (const op_def *const *op = op_table; *op; op++) {
         if (!(*op)->cuda || (count == 3 && strcmp(arguments[2], (*op)->name) != 0)) continue;
-        check_op(*op, false, &sum);
-        if ((*op)->tensor) check_op(*op, true, &sum);
+        check_op(*op, NULL, &sum);
+        const op_kernel *tensor = (*op)->tensor;
+        if (tensor) check_op(*op, INSTRUCTIONS_TENSOR, &sum);
+        if (tensor && tensor[1].name && gpu->capability == 90) check_op(*op, INSTRUCTIONS_GROUPS, &sum);
     }
     printf("%-34s %4d the same bits, %4d near, %4d wrong\n", "all", sum.same, sum.near, sum.wrong);
     return sum.wrong > 0;

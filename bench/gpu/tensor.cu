@@ -5,10 +5,12 @@
  * 2. Every tile on small products of all forms: near the sum in f64; each with the bits of the others, rows
  * alone with those that they have among others, and cut at a slice with those of the whole.
  * 3. Floats of 8 bits, where the GPU has them: whole numbers, whose sums are exact, in both tiles.
- * 4. With a second argument: TFLOP/s of every tile on gpt2's shapes (4 x 1024 tokens) and one large square,
+ * 4. The same of groups of warps (device/cuda/mma_group.h), where GPU and build have them (capability 9.0,
+ * code for 90a): the instruction, every tile, floats of 8 bits. Says whether bits are those of mma.sync.
+ * 5. With a second argument: TFLOP/s of every tile on gpt2's shapes (4 x 1024 tokens) and one large square,
  * the best of three rounds of so many launches that each takes about 20 ms; and of floats of 8 bits.
  *
- * Which tile a product takes (tensor_large, tensor_small) was chosen by what tiles read, before anything
+ * Which tile a product takes (tensor_sized, group_choose) was chosen by what tiles read, before anything
  * could be timed; this program says what to choose. Exit 0: nothing was wrong. */
 #include <math.h>
 #include <stdio.h>
@@ -16,6 +18,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "ops/matmul/matmul_group_cuda.h"
 #include "ops/matmul_fp8/matmul_fp8_tensor_cuda.h"
 
 extern "C" {
@@ -262,6 +265,87 @@ static void check_eights() {
         }
 }
 
+/* ---- groups of warps ---- */
+
+enum { WORDS = 64, GROUP_TILE = 64 * WORDS /* of an operand */ };
+
+/* d = a b of 64 x 64, 64 words deep, by one group: four instructions. */
+template <class T, bool A_CROSSED, bool B_CROSSED>
+__global__ void __launch_bounds__(GPU_GROUP) one_group(const uint16_t *a, const uint16_t *b, float *d) {
+#if GPU_HAS_GROUPS
+    typedef group_buffer<64, WORDS, A_CROSSED, GPU_GROUP> of_a;
+    typedef group_buffer<64, WORDS, B_CROSSED, GPU_GROUP> of_b;
+    GPU_SHARED(unsigned char, all);
+    uint16_t *x = (uint16_t *)gpu_group_aligned(all), *y = x + GROUP_TILE;
+    for (int n = 0; n < of_a::EACH; n++) {
+        int row = of_a::row_of(n), eight = of_a::eight_of(n), from = row * WORDS + eight * 8;
+        gpu_copy16(x + of_a::place(row, eight), a + from, 16);
+        gpu_copy16(y + of_b::place(row, eight), b + from, 16);
+    }
+    gpu_copies_commit();
+    gpu_copies_wait<0>();
+    gpu_group_show();
+    __syncthreads();
+    float sum[8][4] = {};
+    const uint64_t at_x = of_a::operand(x, 0), at_y = of_b::operand(y, 0);
+    gpu_group_fence();
+#pragma unroll
+    for (int k = 0; k < 4; k++)
+        gpu_group_mma<A_CROSSED, B_CROSSED>(T(), sum, gpu_group_further(at_x, k * of_a::STEP),
+                                            gpu_group_further(at_y, k * of_b::STEP), k > 0);
+    gpu_group_commit();
+    gpu_group_wait<0>(sum);
+    int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+#pragma unroll
+    for (int i = 0; i < 32; i++)
+        d[(warp * 16 + lane / 4 + i % 4 / 2 * 8) * 64 + i / 4 * 8 + lane % 4 * 2 + i % 2] = sum[i / 4][i % 4];
+#endif
+}
+
+/* What stands in an operand at a line and a depth: a number of 16 bits, or a float of 8. */
+static float group_number(const uint16_t *x, bool crossed, int each, fp8_form form, dtype type, int line,
+                          int depth) {
+    if (each == 1) return fp8_decode(form, ((const uint8_t *)x)[line * 2 * WORDS + depth]);
+    return wide(type, x[crossed ? depth * WORDS + line : line * WORDS + depth]);
+}
+
+/* each: bytes of a number. */
+template <class T, bool A_CROSSED, bool B_CROSSED>
+static void check_group(const char *name, int each, dtype type, fp8_form form) {
+    static uint16_t a[GROUP_TILE], b[GROUP_TILE];
+    static float d[64 * 64];
+    for (int i = 0; i < GROUP_TILE; i++) {
+        a[i] = each == 2 ? whole_number(type) : (uint16_t)(whole_code(form) | whole_code(form) << 8);
+        b[i] = each == 2 ? whole_number(type) : (uint16_t)(whole_code(FP8_E4M3) | whole_code(FP8_E4M3) << 8);
+    }
+    taken = 0;
+    uint16_t *at_a = (uint16_t *)take(sizeof a), *at_b = (uint16_t *)take(sizeof b);
+    float *at_d = (float *)take(sizeof d);
+    gpu->put(gpu, at_a, a, sizeof a), gpu->put(gpu, at_b, b, sizeof b);
+    gpu->begin(gpu);
+    GPU_LAUNCH((one_group<T, A_CROSSED, B_CROSSED>), 1, GPU_GROUP, 4 * GROUP_TILE + GPU_GROUP_ALIGNED, at_a,
+               at_b, at_d);
+    gpu->end(gpu);
+    gpu->get(gpu, d, at_d, sizeof d);
+    for (int i = 0; i < 64; i++)
+        for (int j = 0; j < 64; j++) {
+            float sum = 0;
+            for (int k = 0; k < WORDS * 2 / each; k++)
+                sum += group_number(a, A_CROSSED, each, form, type, i, k) *
+                       group_number(b, B_CROSSED, each, FP8_E4M3, type, j, k);
+            if (sum != d[i * 64 + j]) say_wrong("products by a group of warps", name);
+        }
+}
+
+static void check_groups() {
+    check_group<gpu_bf16, true, false>("bf16, a across", 2, DTYPE_BF16, FP8_E4M3);
+    check_group<gpu_bf16, false, true>("bf16, b across", 2, DTYPE_BF16, FP8_E4M3);
+    check_group<gpu_f16, true, true>("f16, across", 2, DTYPE_F16, FP8_E4M3);
+    check_group<gpu_f16, false, false>("f16, along", 2, DTYPE_F16, FP8_E4M3);
+    check_group<gpu_e4m3, false, false>("e4m3", 1, DTYPE_NONE, FP8_E4M3);
+    check_group<gpu_e5m2, false, false>("e5m2", 1, DTYPE_NONE, FP8_E5M2);
+}
+
 /* ---- tiles ---- */
 
 struct form {
@@ -291,6 +375,19 @@ static void launch(const product &p) {
         tensor_launch<S, F, false, true>(t, numbers, end);
 }
 
+template <class T, class S, class F>
+static void launch_group(const product &p) {
+    cuda_span none = { NULL, DTYPE_F32 }, before = { p.before, DTYPE_F32 }, y = { p.y, DTYPE_F32 };
+    matmul_end end = matmul_end_of(none, none, before, y, p.f.columns);
+    tensor_product<tensor_operand> t = { p.a, p.b, p.f.depth, p.before != NULL };
+    if (p.f.ta)
+        group_launch<S, F, true, true>(t, tensor_halves<T>(), end);
+    else if (p.f.tb)
+        group_launch<S, F, false, false>(t, tensor_halves<T>(), end);
+    else
+        group_launch<S, F, false, true>(t, tensor_halves<T>(), end);
+}
+
 typedef void (*runner)(const product &);
 struct variant {
     const char *name;
@@ -314,6 +411,31 @@ static const variant variants[] = {
     VARIANT(2, 4, 4, 4, 64, 3, 1), VARIANT(2, 4, 4, 4, 32, 6, 1),
     VARIANT(2, 2, 4, 4, 32, 4, 2), VARIANT(4, 2, 2, 4, 32, 4, 1),
 };
+
+/* Groups, columns, stages, blocks. What does not lie at 16 bytes comes in group_slim, or group_small. */
+#define GROUP_VARIANT(SLIM, ...)                                                                             \
+    {                                                                                                        \
+        "group " #__VA_ARGS__, group_tile<__VA_ARGS__>::SHARED,                                              \
+            { launch_group<gpu_bf16, group_tile<__VA_ARGS__>, tensor_copies>,                                \
+              launch_group<gpu_f16, group_tile<__VA_ARGS__>, tensor_copies> },                               \
+        {                                                                                                    \
+            launch_group<gpu_bf16, SLIM, tensor_reads>, launch_group<gpu_f16, SLIM, tensor_reads>            \
+        }                                                                                                    \
+    }
+static const variant group_variants[] = {
+    GROUP_VARIANT(group_slim, 2, 192, 5, 1), /* group_wide */
+    GROUP_VARIANT(group_slim, 2, 128, 6, 1), /* group_large */
+    GROUP_VARIANT(group_slim, 2, 64, 4, 1),  /* group_slim */
+    GROUP_VARIANT(group_small, 1, 64, 4, 3), /* group_small */
+};
+
+struct variant_list {
+    const variant *first;
+    size_t count;
+};
+static const variant_list warps = { variants, sizeof variants / sizeof *variants };
+static const variant_list groups = { group_variants, sizeof group_variants / sizeof *group_variants };
+static bool has_groups() { return gpu_group_known(gpu->capability); }
 
 static void run(const variant &v, const product &p) {
     bool packed = tensor_packed(p.a) && tensor_packed(p.b);
@@ -398,7 +520,7 @@ static void check_cut(const variant &v, const host_product &h) {
     if (memcmp(h.other, h.y, (size_t)(h.p.f.rows * h.p.f.columns) * 4) != 0) say_wrong("cut", v.name);
 }
 
-static void check_tiles() {
+static void check_tiles(const variant_list &all) {
     static const form forms[] = {
         { 200, 136, 600, false, false, DTYPE_BF16 }, { 200, 136, 608, true, false, DTYPE_F16 },
         { 136, 264, 520, false, true, DTYPE_BF16 },  { 77, 139, 301, false, false, DTYPE_F16 },
@@ -409,12 +531,17 @@ static void check_tiles() {
         size_t bytes = (size_t)(f.rows * f.columns) * 4;
         float *first = (float *)malloc(bytes);
         if (!first) die("no memory");
-        for (const variant &v : variants) {
+        for (size_t i = 0; i < all.count; i++) {
+            const variant &v = all.first[i];
             get(v, h.p, h.y);
-            if (&v == variants) memcpy(first, h.y, bytes);
+            if (i == 0) memcpy(first, h.y, bytes);
             if (memcmp(first, h.y, bytes) != 0) say_wrong("a tile has other bits than the first", v.name);
             check_near(v, h), check_alone(v, h), check_cut(v, h);
         }
+        get(variants[0], h.p, h.y);
+        if (all.first == group_variants)
+            printf("groups of warps, %lld deep: %s bits\n", (long long)f.depth,
+                   memcmp(first, h.y, bytes) ? "other" : "mma.sync's");
         free(first);
         close_product(h);
     }
@@ -430,7 +557,24 @@ struct floats {
     float *y;
 };
 
+/* Which kernel, in which tile. */
 template <class S>
+struct float_warps {
+    template <class F, bool CROSSED, class P, class N, class E>
+    static void launch(const P &p, const N &numbers, const E &e) {
+        tensor_launch<S, F, CROSSED, CROSSED>(p, numbers, e);
+    }
+};
+template <class S>
+struct float_groups {
+    template <class F, bool CROSSED, class P, class N, class E>
+    static void launch(const P &p, const N &numbers, const E &e) {
+        group_launch<S, F, CROSSED, CROSSED>(p, numbers, e);
+    }
+};
+
+/* READS: the kernel of what does not lie at 16 bytes. */
+template <class BY, class READS>
 static void run_floats(const floats &p) {
     cuda_span none = { NULL, DTYPE_F32 }, y = { p.y, DTYPE_F32 };
     matmul_end end = matmul_end_of(none, none, none, y, p.columns);
@@ -440,7 +584,7 @@ static void run_floats(const floats &p) {
         matmul_fp8_lines b = { p.b, p.scales, p.columns,         fp8_blocks(p.columns),
                                20,  0x1p120f, p.columns % 8 == 0 };
         tensor_product<matmul_fp8_lines> t = { a, b, p.depth, false };
-        tensor_launch<S, matmul_fp8_widens, true, true>(t, tensor_halves<gpu_bf16>{}, end);
+        BY::template launch<matmul_fp8_widens, true>(t, tensor_halves<gpu_bf16>{}, end);
         return;
     }
     matmul_fp8_numbers<gpu_e4m3> numbers = { p.scales, p.scales, p.rows, p.columns,
@@ -449,15 +593,21 @@ static void run_floats(const floats &p) {
         { p.a, p.depth, p.rows }, { p.b, p.depth, p.columns }, p.depth, false
     };
     if (p.depth % 16 == 0)
-        tensor_launch<S, tensor_copies, false, false>(t, numbers, end);
+        BY::template launch<tensor_copies, false>(t, numbers, end);
     else
-        tensor_launch<S, tensor_reads, false, false>(t, numbers, end);
+        READS::template launch<tensor_reads, false>(t, numbers, end);
 }
 
 static const struct {
     const char *name;
+    bool groups;
     void (*run)(const floats &);
-} float_variants[] = { { "large", run_floats<tensor_large> }, { "small", run_floats<tensor_small> } };
+} float_variants[] = {
+    { "large", false, run_floats<float_warps<tensor_large>, float_warps<tensor_large>> },
+    { "small", false, run_floats<float_warps<tensor_small>, float_warps<tensor_small>> },
+    { "group, large", true, run_floats<float_groups<group_large>, float_groups<group_slim>> },
+    { "group, small", true, run_floats<float_groups<group_small>, float_groups<group_small>> },
+};
 
 static bool has_floats() { return gpu_mma_fp8_known(gpu->capability); }
 
@@ -498,6 +648,7 @@ static void check_float_tiles() {
         if (!a || !b || !y) die("no memory");
         gpu->get(gpu, a, p.a, n_a), gpu->get(gpu, b, p.b, n_b);
         for (const auto &v : float_variants) {
+            if (v.groups && !has_groups()) continue;
             gpu->begin(gpu);
             v.run(p);
             gpu->end(gpu);
@@ -531,6 +682,13 @@ static double seconds_of(const variant &v, const product &p, int launches) {
     return (seconds_now() - began) / launches;
 }
 
+static double rate_of(const variant &v, const product &p, double work) {
+    double once = seconds_of(v, p, 2), best = 1e9;
+    int launches = once > 0.02 ? 1 : (int)(0.02 / once);
+    for (int round = 0; round < 3; round++) best = fmin(best, seconds_of(v, p, launches));
+    return 1e-12 * work / best;
+}
+
 static void time_form(const form &f, bool before) {
     taken = 0;
     const uint64_t some = 1 << 20, n_a = (uint64_t)(f.rows * f.depth), n_b = (uint64_t)(f.depth * f.columns);
@@ -551,12 +709,9 @@ static void time_form(const form &f, bool before) {
            : f.tb ? "nt"
                   : "nn",
            before ? "+" : " ");
-    for (const variant &v : variants) {
-        double once = seconds_of(v, p, 2), best = 1e9;
-        int launches = once > 0.02 ? 1 : (int)(0.02 / once);
-        for (int round = 0; round < 3; round++) best = fmin(best, seconds_of(v, p, launches));
-        printf(" %8.1f", 1e-12 * work / best);
-    }
+    for (const variant &v : variants) printf(" %8.1f", rate_of(v, p, work));
+    for (const variant &v : group_variants)
+        if (has_groups()) printf(" %8.1f", rate_of(v, p, work));
     printf("\n");
     fflush(stdout);
 }
@@ -564,7 +719,8 @@ static void time_form(const form &f, bool before) {
 static void time_all() {
     enum { TOKENS = 4096, WORDS = 50257 };
     printf("\nTFLOP/s, f32 results; tiles as in this file:\n%-27s", "rows x depth x columns");
-    for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) printf(" %8zu", i);
+    for (size_t i = 0; i < warps.count; i++) printf(" %8zu", i);
+    for (size_t i = 0; has_groups() && i < groups.count; i++) printf("  group %zu", i);
     printf("\n");
     static const int64_t layers[][2] = { { 768, 2304 }, { 768, 768 }, { 768, 3072 }, { 3072, 768 } };
     for (const int64_t(&w)[2] : layers) {
@@ -586,6 +742,7 @@ static void time_floats(int64_t rows, int64_t columns, int64_t depth, bool over_
     printf("%6lld x %6lld x %6lld %s ", (long long)rows, (long long)depth, (long long)columns,
            over_rows ? "tn" : "nt");
     for (const auto &v : float_variants) {
+        if (v.groups && !has_groups()) continue;
         double best = 1e9;
         for (int round = 0, launches = 1; round < 4; round++) {
             double began = seconds_now();
@@ -604,7 +761,8 @@ static void time_floats(int64_t rows, int64_t columns, int64_t depth, bool over_
 
 static void time_all_floats() {
     enum { TOKENS = 4096 };
-    printf("\nfloats of 8 bits, their products alone: TFLOP/s in tensor_large, tensor_small\n");
+    printf("\nfloats of 8 bits, their products alone: TFLOP/s in tensor_large, tensor_small%s\n",
+           has_groups() ? ", group_large, group_small" : "");
     static const int64_t layers[][2] = { { 768, 2304 }, { 768, 768 }, { 768, 3072 }, { 3072, 768 } };
     for (const int64_t(&w)[2] : layers)
         time_floats(TOKENS, w[1], w[0], false), time_floats(w[0], w[1], TOKENS, true);
@@ -626,10 +784,14 @@ int main(int count, char **arguments) {
     check_numbers();
     check_eights();
     if (wrong) printf("tensor cores: instructions are wrong\n");
-    check_tiles();
+    check_tiles(warps);
+    if (has_groups()) check_groups(), check_tiles(groups);
     if (has_floats()) check_float_tiles();
     if (!wrong)
-        printf("tensor cores: instructions, and %zu tiles: right\n", sizeof variants / sizeof *variants);
+        printf("tensor cores: instructions, and %zu tiles: right\n",
+               warps.count + (has_groups() ? groups.count : 0));
+    if (!has_groups() && gpu->capability == 90)
+        printf("tensor cores: this build has no code for 90a: groups of warps were left out\n");
     if (timed) time_all();
     if (timed && has_floats()) time_all_floats();
     if (gpu->failed && gpu->failed(gpu) != STATUS_OK) die(status_message());

@@ -12,7 +12,7 @@
 # 2. Runs of 20 steps of several models and techniques on the CPU and on the device: losses and weights, byte for
 #    byte.
 # 3. Tensor cores: each instruction, every tile, their time; runs in mixed bf16 and in floats of 8 bits whose losses
-#    are near the CPU's. Where cuBLASLt is installed, the same of its products.
+#    are near the CPU's. On capability 9.0 the same by groups of warps, where cuBLASLt is installed of its products.
 # 4. A run that begins on the CPU and goes on on the device; the loss of a model that is only evaluated; texts that
 #    a model adds, in f32, in bf16 and from codes of 8 bits: the same.
 # 5. What was planned of each pool and what was measured; on a GPU that is otherwise idle, also the driver's count
@@ -215,6 +215,12 @@ if [ "$tensor" -eq 0 ]; then
             --micro-batch 4
     done
     products=tensor-cores near 'floats of 8 bits' --precision fp8-mixed --attention plain --micro-batch 4
+fi
+if [ "$tensor" -eq 0 ] && grep -q '^groups of warps' "$result"; then # as bench-gpu-tensor found
+    products=tensor-groups near 'mixed bf16, by groups of warps' --precision mixed-bf16 --attention plain \
+        --micro-batch 4
+    products=tensor-groups near 'floats of 8 bits, by groups of warps' --precision fp8-mixed --attention plain \
+        --micro-batch 4
 fi
 
 say
