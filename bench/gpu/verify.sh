@@ -239,6 +239,20 @@ else
 fi
 
 say
+say "## Attention by NVIDIA's library"
+say
+if "$build/snug" plan "$folder/gpt2.json" --device "$device" --batch 4 --context 64 --library-attention on \
+    --dropout 0 --precision mixed-bf16 --attention flash --rates built-in --quiet >"$folder/library.log" 2>&1; then
+    say 'Nothing takes it unasked (`--library-attention on`).'
+    for direction in forward on; do
+        more="--library-attention $direction" near "attention of cuDNN, $direction" --dropout 0 --precision mixed-bf16 \
+            --attention flash --micro-batch 4
+    done
+else
+    say "Left out: $(tail -1 "$folder/library.log")"
+fi
+
+say
 say '## What goes on, is evaluated, and is generated'
 say
 say '| what | the same |'

@@ -12,8 +12,10 @@
 #include "device/cpu/memory_nodes.h"
 #include "device/device_file.h"
 #include "device/device_gpu.h"
+#include "device/library_attention.h"
 #include "io/json.h"
 #include "lower/measure.h"
+#include "lower/measure_library.h"
 #include "run/links.h"
 #include "run/rates.h"
 
@@ -64,6 +66,82 @@ static status measure(output *people, int threads, const char *folder) {
                    "they had themselves, which says less\n",
                    disturbed, samples);
     return rates_store(&found);
+}
+
+/* ---- libraries of a GPU's maker ---- */
+
+static const double LIBRARY_SECONDS = 6; /* for each */
+
+/* What was measured of one. `why`: it is not to be had; "": `pairs` are. */
+typedef struct {
+    char name[48], why[256];
+    measure_pair pairs[MEASURE_PAIRS];
+    int count;
+} measured_library;
+
+static status measure_libraries(const device *gpu, measured_library found[DEVICE_LIBRARIES]) {
+    for (int i = 0; i < DEVICE_LIBRARIES; i++) {
+        measured_library *m = &found[i];
+        *m = (measured_library){ 0 };
+        if (gpu->library(gpu, (device_library)i) != STATUS_OK) {
+            snprintf(m->why, sizeof m->why, "%s", status_message());
+            continue;
+        }
+        snprintf(m->name, sizeof m->name, "%s",
+                 i == DEVICE_LIBRARY_ATTENTION ? library_attention_name() : library_name());
+        TRY(measure_library(gpu, (device_library)i, LIBRARY_SECONDS, m->pairs, &m->count));
+    }
+    return STATUS_OK;
+}
+
+static void print_pair(output *out, const measure_pair *x) {
+    char own[UNITS_TEXT_BYTES], library[UNITS_TEXT_BYTES], sizes[96];
+    const int64_t *n = x->sizes;
+    if (x->by == DEVICE_LIBRARY_PRODUCTS)
+        snprintf(sizes, sizeof sizes, "%lld x %lld x %lld", (long long)n[0], (long long)n[1],
+                 (long long)n[2]);
+    else
+        snprintf(sizes, sizeof sizes, "%lld x %lld, %lld heads of %lld", (long long)n[0], (long long)n[1],
+                 (long long)n[2], (long long)n[3]);
+    output_add(out, "  %-14s %-28s own %10s", x->what, sizes, units_seconds_text(x->own, own));
+    if (x->by_library > 0)
+        output_add(out, "   library %10s   %s\n", units_seconds_text(x->by_library, library),
+                   x->by_library < x->own ? "the library wins" : "");
+    else
+        output_add(out, "   the library declines it\n");
+}
+
+static void print_libraries(output *out, const measured_library found[DEVICE_LIBRARIES]) {
+    for (int i = 0; i < DEVICE_LIBRARIES; i++) {
+        const measured_library *m = &found[i];
+        output_add(out, "Library     %s%s\n", m->why[0] ? "none: " : m->name, m->why);
+        for (int k = 0; k < m->count; k++) print_pair(out, &m->pairs[k]);
+    }
+}
+
+static void put_libraries(json_writer *w, const measured_library *found) {
+    json_begin_array(w, "libraries");
+    for (int i = 0; found && i < DEVICE_LIBRARIES; i++) {
+        const measured_library *m = &found[i];
+        json_begin_object(w, NULL);
+        json_put_string(w, "name", m->name);
+        json_put_string(w, "why", m->why);
+        json_begin_array(w, "shapes");
+        for (int k = 0; k < m->count; k++) {
+            const measure_pair *x = &m->pairs[k];
+            json_begin_object(w, NULL);
+            json_put_string(w, "what", x->what);
+            json_begin_array(w, "sizes");
+            for (int n = 0; n < 4 && x->sizes[n]; n++) json_put_integer(w, NULL, x->sizes[n]);
+            json_end_array(w);
+            json_put_number(w, "own_seconds", x->own);
+            json_put_number(w, "library_seconds", x->by_library);
+            json_end_object(w);
+        }
+        json_end_array(w);
+        json_end_object(w);
+    }
+    json_end_array(w);
 }
 
 /* ---- between ranks ---- */
@@ -157,9 +235,10 @@ static void print(output *out, int threads, const device_rates *r) {
     print_links(out, &r->links);
 }
 
-/* The GPU that --device cuda would take. NULL, and `why`: there is none. */
-static const device *gpu_here(char why[GPU_WHY_BYTES]) {
+/* `named`, if that is a GPU, else the one that --device cuda would take. NULL, and `why`: there is none. */
+static const device *gpu_here(const device *named, char why[GPU_WHY_BYTES]) {
     const device *gpu = NULL;
+    if (named->gpu) return named;
     if (device_find("cuda", &gpu) == STATUS_OK) return gpu;
     const char *said = strstr(status_message(), ": "); /* behind "--device cuda" */
     snprintf(why, GPU_WHY_BYTES, "%s", said ? said + 2 : status_message());
@@ -173,8 +252,8 @@ static void print_gpu(output *out, const device *gpu, const char *why) {
     }
     char is[DEVICE_GPU_TEXT_BYTES], bytes[UNITS_TEXT_BYTES];
     device_rates r = gpu->rates(gpu, 1);
-    output_add(out, "GPU         %s: %s, %s free\n", gpu->gpu->title, device_gpu_text(gpu->gpu, is),
-               units_bytes_text(gpu->available(gpu), bytes));
+    output_add(out, "GPU         %s: %s, %s free\n", gpu->gpu->title[0] ? gpu->gpu->title : gpu->name,
+               device_gpu_text(gpu->gpu, is), units_bytes_text(gpu->available(gpu), bytes));
     if (gpu->gpu->chosen[0]) output_add(out, "  this is   %s\n", gpu->gpu->chosen);
     output_add(out, "  rates     %s\n", r.source);
     output_add(out, "  products  %.0f GFLOP/s, %.0f GB/s of memory, %.1f to and from the host\n",
@@ -221,7 +300,8 @@ static void put_rates(json_writer *w, const device_rates *r) {
     json_end_object(w);
 }
 
-static void print_json(output *out, int threads, const device_rates *r, const device *gpu, const char *why) {
+static void print_json(output *out, int threads, const device_rates *r, const device *gpu, const char *why,
+                       const measured_library *libraries) {
     char name[DEVICE_NAME_BYTES];
     text t = { 0 };
     json_writer w = { .out = &t, .lines = true };
@@ -238,9 +318,27 @@ static void print_json(output *out, int threads, const device_rates *r, const de
     put_rates(&w, r);
     put_links(&w, &r->links);
     put_gpu(&w, gpu, why);
+    put_libraries(&w, libraries);
     json_end_object(&w);
     text_add(&t, "\n");
     output_text(out, &t);
+}
+
+/* Libraries of the GPU that is here are measured by one process, which has it alone. */
+static status show(const options *o, cli_streams *streams, int threads, const device_rates *r, bool alone) {
+    char why[GPU_WHY_BYTES] = "";
+    measured_library found[DEVICE_LIBRARIES];
+    const device *named = device_default();
+    if (o->run.device) TRY(device_find(o->run.device, &named));
+    const device *gpu = gpu_here(named, why);
+    bool libraries = o->measure && alone && gpu && gpu->library;
+    if (libraries) TRY(measure_libraries(gpu, found));
+    if (streams->people.file) {
+        print(&streams->people, threads, r), print_gpu(&streams->people, gpu, why);
+        if (libraries) print_libraries(&streams->people, found);
+    }
+    if (o->json) print_json(&streams->result, threads, r, gpu, why, libraries ? found : NULL);
+    return STATUS_OK;
 }
 
 status cli_devices(const options *o, cli_streams *streams) {
@@ -261,12 +359,9 @@ status cli_devices(const options *o, cli_streams *streams) {
     else if (o->measure)
         TRY(measure(&streams->people, threads, o->run.folder));
     device_rates r = rates_find(o->measure ? RATES_KNOWN : o->run.rates, device_default(), threads);
-    char why[GPU_WHY_BYTES] = "", links_why[DEVICE_SOURCE_BYTES] = "";
+    char links_why[DEVICE_SOURCE_BYTES] = "";
     if (o->measure || o->run.rates != RATES_BUILT_IN) links_known(&r.links, links_why);
     if (links_why[0] && streams->people.file)
         output_add(&streams->people, "measured links are left out: %s\n", links_why);
-    const device *gpu = gpu_here(why);
-    if (streams->people.file) print(&streams->people, threads, &r), print_gpu(&streams->people, gpu, why);
-    if (o->json) print_json(&streams->result, threads, &r, gpu, why);
-    return STATUS_OK;
+    return show(o, streams, threads, &r, l.world == 1);
 }

@@ -21,6 +21,7 @@ typedef struct {
     double flops[WORK_KINDS];           /* multiply-adds count two */
     double by_library, by_library_half; /* products by a library (device/library.h), of f32 and of 16 bits; 0:
                                            there is none */
+    double by_library_attention;        /* and attention by one (device/library_attention.h) */
     double draws;                       /* random numbers */
     double moved;                       /* bytes that products pack and add up */
     double cached;                      /* bytes of operands that are in a cache */
@@ -68,6 +69,13 @@ typedef struct {
     char chosen[96]; /* among others: "the first of 2 that CUDA_VISIBLE_DEVICES=1,0 leaves"; "": alone */
     unsigned char uuid[16]; /* of the one that is here; zeros: not known */
 } device_gpu;
+
+/* Libraries of a GPU's maker that kernels may be taken from. */
+typedef enum {
+    DEVICE_LIBRARY_PRODUCTS,  /* device/library.h */
+    DEVICE_LIBRARY_ATTENTION, /* device/library_attention.h */
+    DEVICE_LIBRARIES
+} device_library;
 
 /* Whose memory a plan's tensors live in, and who computes on them. Plan, lowering and executor are handed
  * one; nobody asks which it is. What it offers is all that they need of it. */
@@ -140,10 +148,9 @@ struct device {
     status (*stamps)(const device *d, uint64_t most);
     void (*stamp)(const device *d, double *at);
 
-    /* Opens the library that may make its products (device/library.h), before anything is planned: what it
-     * takes of either memory counts as the device's own from then on. INVALID: it is not to be had. NULL: the
-     * device knows of none. */
-    status (*library)(const device *d);
+    /* Opens a library, before anything is planned: what it takes of either memory counts as the device's own
+     * from then on. INVALID: it is not to be had. NULL: the device knows of none. */
+    status (*library)(const device *d, device_library which);
 
     /* Only of a device that is emulated: before (`begins`) and after a kernel of the host's, which runs
      * where the device has none. NULL: there has to be one. */

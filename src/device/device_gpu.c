@@ -60,6 +60,7 @@ device_rates device_gpu_rates(const device_gpu *g, int threads) {
     r.flops[WORK_PRODUCTS_HALF] = fmax(0.25 * tensor_cores_of(g), r.flops[WORK_PRODUCTS]);
     r.by_library = 0.6 * g->f32;
     r.by_library_half = fmax(0.5 * tensor_cores_of(g), r.by_library);
+    r.by_library_attention = fmax(0.3 * tensor_cores_of(g), r.by_library);
     r.flops[WORK_ATTENTION] = 0.12 * g->f32;
     r.flops[WORK_ATTENTION_HALF] = fmax(0.15 * tensor_cores_of(g), r.flops[WORK_ATTENTION]);
     r.draws = 0.05 * g->f32;

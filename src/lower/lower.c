@@ -72,7 +72,7 @@ op_cost lower_cost(const graph *g, const lower_step *step) {
     bool as_they_are = is_of(step->kernel, n->op->tensor), widened = is_of(step->kernel, n->op->cuda);
     if (as_they_are && cost.kind == WORK_PRODUCTS) cost.kind = WORK_PRODUCTS_HALF;
     if (widened && cost.kind == WORK_PRODUCTS_HALF && !cost.by_library) cost.kind = WORK_PRODUCTS;
-    if (widened && cost.kind == WORK_ATTENTION_HALF) cost.kind = WORK_ATTENTION;
+    if (widened && cost.kind == WORK_ATTENTION_HALF && !cost.by_library) cost.kind = WORK_ATTENTION;
     return cost;
 }
 

@@ -4,10 +4,15 @@
 #include "lower/movements.h"
 #include "lower/pieces.h"
 
+static double library_rate_of(work_kind kind, const device_rates *rates) {
+    if (kind == WORK_ATTENTION_HALF) return rates->by_library_attention;
+    if (kind == WORK_PRODUCTS_HALF) return rates->by_library_half;
+    return work_is_products(kind) ? rates->by_library : 0;
+}
+
 static double rate_of(const op_cost *cost, const device_rates *rates) {
-    double library = cost->kind == WORK_PRODUCTS_HALF ? rates->by_library_half : rates->by_library;
-    bool by_library = cost->by_library && work_is_products(cost->kind) && library > 0;
-    return by_library ? library : rates->flops[cost->kind];
+    double library = cost->by_library ? library_rate_of(cost->kind, rates) : 0;
+    return library > 0 ? library : rates->flops[cost->kind];
 }
 
 double predict_work(const op_cost *cost, const device_rates *rates) {

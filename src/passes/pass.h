@@ -95,7 +95,8 @@ typedef struct {
     uint32_t (*settings)(const graph *g, const pass_context *c, pass_setting *out, uint32_t room,
                          pass_without *without);
 
-    /* Is this setting, which the user has pinned, possible on g? NULL: always. */
+    /* Is this setting, which the user has pinned, possible on g? NULL: always. Of a pass that is to be opened
+     * it also says why it has no setting for g. */
     status (*check)(const graph *g, const pass_setting *s, const pass_context *c);
 
     /* `out` is open and empty. */
@@ -105,8 +106,9 @@ typedef struct {
      * and in which order they are made. NULL: none. */
     status (*schedule)(const graph *in, const pass_setting *s, const pass_context *c, graph *out);
 
-    /* What people may expect of this setting and do not get, in one line; NULL: nothing. */
-    const char *(*remark)(const pass_setting *s);
+    /* What people may expect of this setting and do not get, in one line; NULL: nothing. `planned`: the graph
+     * of the plan's first program, with all that passes did to it. */
+    const char *(*remark)(const pass_setting *s, const graph *planned);
 
     const pass_adapting *adapting; /* passes/adapting.h. NULL: all parameters are the model's */
     const pass_storing *storing;   /* passes/storing.h. NULL: it has to do with plain weights alone */

@@ -137,6 +137,19 @@ static void put_choices(json_writer *w, const decision *d) {
         json_end_object(w);
     }
     json_end_array(w);
+    json_begin_array(w, "declined");
+    for (uint32_t i = 0; i < d->declined_count; i++) {
+        const search_decline *x = &d->declined[i];
+        json_begin_object(w, NULL);
+        json_put_string(w, "name", pass_table[x->pass]->name);
+        json_put_string(w, "setting", x->setting);
+        json_put_string(w, "why", search_why_name(x->why));
+        json_put_string(w, "said", x->said);
+        json_put_unsigned(w, "peak_bytes", x->peak_bytes);
+        json_put_number(w, "seconds", x->seconds);
+        json_end_object(w);
+    }
+    json_end_array(w);
     json_end_object(w);
 }
 

@@ -40,6 +40,7 @@ status decision_make(const setup *s, decision *d) {
     d->point = fits ? *point : d->front.points[0]; /* what comes closest, for the report */
     d->split = compose_split_of(&s->request.run, &d->point.choice);
     TRY(search_explain(&s->request, &d->front.plain, &d->point, d->shares, PASS_MAX, &d->share_count));
+    TRY(search_declined(&s->request, &d->point, s->budget, d->declined, &d->declined_count));
     d->held_bytes = d->front.held_bytes < most_held(s) ? d->front.held_bytes : most_held(s);
     TRY(plan_point(s, d));
     return fits ? check_file(&d->plan) : not_within(s, d);

@@ -12,6 +12,8 @@ typedef struct {
     plan plan;
     search_share shares[PASS_MAX];
     uint32_t share_count;
+    search_decline declined[PASS_MAX]; /* where there is a front */
+    uint32_t declined_count;
     uint64_t budget;           /* as above */
     uint64_t held_bytes;       /* that the search held, as the plan counts them */
     char advice[ADVISE_BYTES]; /* when it does not fit */

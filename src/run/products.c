@@ -5,11 +5,12 @@
 
 #include "base/digest.h"
 #include "base/instructions.h"
-#include "device/library.h"
+#include "device/library_attention.h"
 #include "ir/graph.h"
 #include "ops/matmul/matmul_kernel.h"
 
-#define LIBRARY "cuBLASLt" /* as library_name begins */
+/* As library_name and library_attention_name begin. */
+static const char *const libraries[] = { "cuBLASLt ", "cuDNN " };
 #define TENSOR INSTRUCTIONS_TENSOR "-"
 
 static const char *tensor_kind(uint32_t capability) {
@@ -28,7 +29,7 @@ static const char *tensor_kind(uint32_t capability) {
 typedef struct {
     bool halves, pairs, tensor; /* products of 16 bits, of bf16 among them, on tensor cores among them, */
     bool groups;                /* and there by groups of warps */
-    bool library;               /* of any type, by a library; */
+    bool library, attends;      /* of any type, by a library, and those of attention; */
     digest ways;                /* what they are, and their algorithms */
 } found;
 
@@ -38,8 +39,9 @@ static void look(const program *p, found *f) {
     const graph *g = &p->graph;
     for (uint32_t s = 0; s < p->count; s++) {
         const node *n = graph_node(g, p->steps[s].node);
-        if (lower_cost(g, &p->steps[s]).by_library) {
-            f->library = true;
+        op_cost cost = lower_cost(g, &p->steps[s]);
+        if (cost.by_library) {
+            *(work_is_products(cost.kind) ? &f->library : &f->attends) = true;
             digest_add(&f->ways, node_attributes(g, n), n->op->attribute_bytes);
             digest_add(&f->ways, graph_shape(g, node_out(g, n, 0)), sizeof(shape));
             continue;
@@ -68,15 +70,21 @@ const char *products_kind(const decision *d, char kind[PRODUCTS_KIND_BYTES]) {
     found f = { .ways = digest_begin() };
     for (uint32_t i = 0; i < d->plan.program_count; i++) look(&d->plan.programs[i].program, &f);
     const char *own = own_kind(&f, d->plan.device);
-    if (f.library)
-        snprintf(kind, PRODUCTS_KIND_BYTES, "%s %s%s%s", library_name(),
+    if (f.library || f.attends)
+        snprintf(kind, PRODUCTS_KIND_BYTES, "%s%s%s %s%s%s", f.library ? library_name() : "",
+                 f.library && f.attends ? " and " : "", f.attends ? library_attention_name() : "",
                  digest_text_of(digest_value(&f.ways), digits), own[0] ? " and " : "", own);
     else
         snprintf(kind, PRODUCTS_KIND_BYTES, "%s", own);
     return kind;
 }
 
-bool products_by_library(const char *kind) { return strncmp(kind, LIBRARY, strlen(LIBRARY)) == 0; }
+bool products_by_library(const char *kind) {
+    bool by = false;
+    for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++)
+        by |= strncmp(kind, libraries[i], strlen(libraries[i])) == 0;
+    return by;
+}
 
 const char *products_way(const char *kind, char way[PRODUCTS_WAY_BYTES]) {
     bool groups = strncmp(kind, INSTRUCTIONS_GROUPS "-", strlen(INSTRUCTIONS_GROUPS "-")) == 0;

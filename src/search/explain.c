@@ -1,5 +1,6 @@
 /* Explains a choice: what each technique contributes to it, and which other settings a technique offers. */
 #include <stdio.h>
+#include <string.h>
 
 #include "base/memory.h"
 #include "search/search.h"
@@ -72,4 +73,109 @@ status search_explain(const search_request *q, const search_point *plain, const 
         shares[k] = share_of(of[k], &steps[k], &steps[k + 1]);
     memory_free(steps);
     return result;
+}
+
+/* ---- what was allowed and is not there ---- */
+
+enum { FEW_SETTINGS = 8 }; /* of a technique that needs something opened */
+
+const char *search_why_name(search_why why) {
+    static const char *const names[] = { [SEARCH_NO_SETTING] = "no setting",
+                                         [SEARCH_NO_PLAN] = "no plan",
+                                         [SEARCH_TOO_LARGE] = "above the budget",
+                                         [SEARCH_NOT_FASTER] = "not faster" };
+    return names[why];
+}
+
+static bool is_left_out(const search_request *q, const compose_choice *c, int i) {
+    const pass *p = pass_table[i];
+    return p->open && (q->run.training || !p->training_only) && q->pins[i].kind == SEARCH_AUTO &&
+           q->lossy[i].given && q->allowed != PASS_EXACT && !c->settings[i].text[0];
+}
+
+static void say(search_decline *d, search_why why) {
+    d->why = why;
+    snprintf(d->said, sizeof d->said, "%s", status_message());
+}
+
+/* A pass that is to be opened says with its check why it has no setting. */
+static void say_no_setting(const search_request *q, const search_point *point, search_decline *d) {
+    const pass *p = pass_table[d->pass];
+    pass_context c = compose_context(&q->run, &point->choice);
+    graph g;
+    if (compose_graph(&q->run, &point->choice, p->stage, &g) == STATUS_OK && p->check &&
+        p->check(&g, &(pass_setting){ 0 }, &c) != STATUS_OK)
+        say(d, SEARCH_NO_SETTING);
+    graph_close(&g);
+}
+
+/* Such a plan could not be made: does a pass say why? */
+static void say_no_plan(const search_request *q, const search_point *with, search_decline *d) {
+    graph g;
+    d->why = SEARCH_NO_PLAN;
+    if (compose_graph(&q->run, &with->choice, PASS_STEP, &g) != STATUS_OK) say(d, SEARCH_NO_PLAN);
+    graph_close(&g);
+}
+
+/* The fastest that fits, else the smallest. */
+static const search_point *nearest_of(const search_point *points, uint32_t count, uint64_t budget) {
+    const search_point *best = NULL;
+    for (uint32_t i = 0; i < count; i++) {
+        const search_point *x = &points[i];
+        bool fits = x->peak_bytes <= budget;
+        if (!x->peak_bytes) continue;
+        if (!best || (fits && best->peak_bytes > budget) ||
+            (fits ? x->seconds < best->seconds : x->peak_bytes < best->peak_bytes))
+            best = x;
+    }
+    return best;
+}
+
+/* false: it would be a better choice, or there is nothing to say. */
+static bool judge(const search_request *q, const search_point *point, uint64_t budget,
+                  const search_point *with, uint32_t count, search_decline *d) {
+    const search_point *best = nearest_of(with, count, budget);
+    if (!best) {
+        say_no_plan(q, &with[0], d);
+        return true;
+    }
+    snprintf(d->setting, sizeof d->setting, "%s", best->choice.settings[d->pass].text);
+    d->peak_bytes = best->peak_bytes, d->seconds = best->seconds;
+    d->why = best->peak_bytes > budget ? SEARCH_TOO_LARGE : SEARCH_NOT_FASTER;
+    return d->why == SEARCH_TOO_LARGE || best->seconds >= point->seconds;
+}
+
+static status decline_of(const search_request *q, const search_point *point, uint64_t budget, int i,
+                         search_decline *d, bool *is) {
+    pass_setting offered[FEW_SETTINGS];
+    search_point with[FEW_SETTINGS] = { 0 };
+    uint32_t count, kept = 0;
+    const char *only = q->lossy[i].setting;
+    *d = (search_decline){ .pass = i };
+    TRY(search_offers(&q->run, &point->choice, i, offered, FEW_SETTINGS, &count));
+    for (uint32_t k = 0; k < count; k++) {
+        if (only[0] && strcmp(only, offered[k].text) != 0) continue;
+        with[kept].choice = point->choice;
+        with[kept++].choice.settings[i] = offered[k];
+    }
+    *is = true;
+    if (!kept) {
+        say_no_setting(q, point, d);
+        return STATUS_OK;
+    }
+    TRY(search_plan(&q->run, UINT64_MAX, with, kept));
+    *is = judge(q, point, budget, with, kept, d);
+    return STATUS_OK;
+}
+
+status search_declined(const search_request *q, const search_point *point, uint64_t budget,
+                       search_decline *out, uint32_t *count) {
+    *count = 0;
+    for (int i = 0; pass_table[i]; i++) {
+        bool is;
+        if (!is_left_out(q, &point->choice, i)) continue;
+        TRY(decline_of(q, point, budget, i, &out[*count], &is));
+        *count += is;
+    }
+    return STATUS_OK;
 }

@@ -87,6 +87,26 @@ typedef struct {
 status search_explain(const search_request *q, const search_point *plain, const search_point *point,
                       search_share *shares, uint32_t room, uint32_t *count);
 
+/* Why a technique that --allow names, and that needs something opened, is not in a choice. */
+typedef enum {
+    SEARCH_NO_SETTING, /* it has none for this model: `said` */
+    SEARCH_NO_PLAN,    /* it can't be beside what was chosen: `said` */
+    SEARCH_TOO_LARGE,  /* its peak is above the budget */
+    SEARCH_NOT_FASTER
+} search_why;
+typedef struct {
+    int pass; /* in pass_table */
+    search_why why;
+    char setting[PASS_SETTING_BYTES]; /* of which the numbers are; "": none */
+    uint64_t peak_bytes;              /* with it beside all that was chosen; 0: it cannot be planned */
+    double seconds;
+    char said[256];
+} search_decline;
+/* At most PASS_MAX of them, into `out`; settings that would be a better choice are none. */
+status search_declined(const search_request *q, const search_point *point, uint64_t budget,
+                       search_decline *out, uint32_t *count);
+const char *search_why_name(search_why why); /* "not faster" … */
+
 /* The settings that pass number i offers for this micro-batch, with the choice's settings before it; classes
  * and all. Fails for want of memory, and where there are `room` or more. */
 status search_offers(const compose_run *r, const compose_choice *c, int i, pass_setting *out, uint32_t room,

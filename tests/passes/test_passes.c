@@ -52,6 +52,7 @@ static const struct {
         "weights-bf16", "weights-f16", "products-bf16" } },
     { "gelu_epilogue", { "on" } },
     { "attention", { "flash" } },
+    { "library_attention", { "on", "forward" } },
     { "library_products", { "on" } },
     { "chunk_loss", { "1", "100", "256", "16777216" } },
     { "compress_activations", { "8bit" } },

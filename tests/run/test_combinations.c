@@ -3,7 +3,10 @@
  * the same at any number of threads and however its memory lies, and EXACT ones change no bit of it.
  *
  * A case is a function of its number: SNUG_TEST_LONG=1 runs 1,000 of them, SNUG_COMBINATIONS=FIRST:LAST some.
- */
+ *
+ * Where the emulated GPU is built, some more run there with its libraries' stand-ins (tests/device/standin):
+ * at any order of its threads and pace of its lanes, bits are the same. */
+#define _GNU_SOURCE
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,11 +15,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "base/threads.h"
+#include "device/device.h"
 #include "run/lab.h"
+
+#ifdef SNUG_CUDA_EMULATED
+#include "device/cuda/device_emulated.h"
+#include "device/cuda/emulate_order.h"
+#endif
 
 enum { SHORT = 45, LONG = 1000, ENOUGH = 40, THREADS = 3 };
 #ifdef __SANITIZE_ADDRESS__
@@ -131,10 +141,10 @@ static void any_case(const lab *l, uint32_t *random) {
     lab_result_close(&a);
 }
 
-/* One is tested with the files that it makes, one is of several processes, one wants a GPU's library. */
+/* One is tested with the files that it makes, one is of several processes, two want a GPU's library. */
 static bool is_elsewhere(const char *name) {
     return strcmp(name, "quantize") == 0 || strcmp(name, "sharding") == 0 ||
-           strcmp(name, "library_products") == 0;
+           strncmp(name, "library_", 8) == 0;
 }
 
 static void range(int *first, int *last) {
@@ -167,7 +177,122 @@ static void random_combinations(void **state) {
     if (last - first >= ENOUGH) assert_true(now.beside > 0);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(random_combinations) };
+#ifdef SNUG_CUDA_EMULATED
+
+enum { LIBRARY_CASES = 24, LIBRARY_STEPS = 2 };
+#ifdef __SANITIZE_ADDRESS__
+enum { LIBRARY_CASES_TAKEN = 4 };
+#else
+enum { LIBRARY_CASES_TAKEN = LIBRARY_CASES };
+#endif
+
+static int place_of(const char *name) {
+    int i = 0;
+    while (strcmp(pass_table[i]->name, name) != 0) i++;
+    return i;
+}
+
+/* Small, since each thread of a kernel is emulated; without what the library's attention does not see. */
+static lab_sizes draw_small_sizes(uint32_t *random) {
+    lab_sizes s = { .layers = 1 + lab_random(random, 2),
+                    .heads = 1 + lab_random(random, 2),
+                    .context = 16,
+                    .vocabulary = 32,
+                    .batch = 4,
+                    .clip = lab_random(random, 2) ? 0.7 : 0,
+                    .untied = lab_random(random, 2) };
+    s.channels = s.heads * 16;
+    if (lab_random(random, 2)) s.decoder = "llama";
+    return s;
+}
+
+/* With libraries more often than chance would have them, and what they want. Weights are floats: the lab
+ * reads codes where they lie, which is the device's memory. */
+static compose_choice choose_with_libraries(const lab *l, uint32_t *random) {
+    compose_choice c = lab_choose_randomly(l, random, PASS_LOSSY);
+    const struct {
+        const char *pass, *text;
+    } wanted[] = { { "library_products", "on" },
+                   { "precision", "mixed-bf16" },
+                   { "attention", "flash" },
+                   { "library_attention", lab_random(random, 3) ? "on" : "forward" } };
+    c.settings[place_of("lora")] = c.settings[place_of("qat")] = (pass_setting){ 0 };
+    uint32_t with = lab_random(random, 3); /* products, attention or both */
+    for (size_t i = with == 1; i < (with == 0 ? 1 : sizeof wanted / sizeof *wanted); i++) {
+        int at = place_of(wanted[i].pass);
+        assert_int_equal(pass_table[at]->parse(wanted[i].text, &c.settings[at]), STATUS_OK);
+    }
+    int precision = place_of("precision");
+    if (with == 0 && strncmp(c.settings[precision].text, "int8", 4) == 0)
+        c.settings[precision] = (pass_setting){ 0 };
+    if (with == 0) c.settings[place_of("library_attention")] = (pass_setting){ 0 };
+    if (with == 1) c.settings[place_of("library_products")] = (pass_setting){ 0 };
+    return c;
+}
+
+static bool can_be(const lab *l, const compose_choice *c) {
+    graph g;
+    status made = compose_graph(&l->run, c, PASS_STEP, &g);
+    graph_close(&g);
+    return made == STATUS_OK;
+}
+
+static void run_there(const lab *l, const compose_choice *c, int variant, lab_result *r) {
+    emulate_order_set((emulate_order)(variant % EMULATE_ORDERS));
+    emulated_pace_set((emulated_pace)(variant % EMULATED_PACES), (uint64_t)variant + 1);
+    lab_run(l, c, EXEC_POISON, LIBRARY_STEPS, r);
+    emulate_order_set(EMULATE_FORWARD);
+    lab_assert_exact_bytes(r, now.text);
+}
+
+static void combinations_with_libraries(void **state) {
+    (void)state;
+    int drawn[2] = { 0 };
+    for (int i = 0; i < DEVICE_LIBRARIES; i++)
+        assert_int_equal(device_emulated.library(&device_emulated, (device_library)i), STATUS_OK);
+    for (now.index = 0; now.index < LIBRARY_CASES_TAKEN; now.index++) {
+        uint32_t random = (uint32_t)now.index * 2654435761u + 20u;
+        lab_result a, b;
+        lab l;
+        for (int i = 0; i < 4; i++) lab_random(&random, 2);
+        lab_sizes sizes = draw_small_sizes(&random);
+        lab_open(&l, &sizes);
+        l.run.lower.device = &device_emulated;
+        compose_choice c = choose_with_libraries(&l, &random);
+        lab_choice_text(&c, now.text);
+        if (!can_be(&l, &c)) continue; /* drawn settings that contradict these */
+        emulated_seen = (emulated_counts){ 0 };
+        run_there(&l, &c, 0, &a);
+        drawn[0] += emulated_seen.products > 0, drawn[1] += emulated_seen.attentions > 0;
+        assert_int_equal(emulated_seen.products > 0, c.settings[place_of("library_products")].text[0] != 0);
+        assert_int_equal(emulated_seen.attentions > 0,
+                         c.settings[place_of("library_attention")].text[0] != 0);
+        run_there(&l, &c, 1 + now.index, &b);
+        must_agree(&a, &b, "in another order of threads, at another pace,");
+        lab_result_close(&a);
+    }
+    assert_true(drawn[0] > 0 && drawn[1] > 0);
+}
+
+/* The stand-ins are found by this program's own environment, which is read when it begins. */
+static void find_standins(char **words) {
+    const char *there = getenv("LD_LIBRARY_PATH");
+    if (there && strcmp(there, SNUG_BUILD "/standin") == 0) return;
+    setenv("LD_LIBRARY_PATH", SNUG_BUILD "/standin", 1);
+    execv("/proc/self/exe", words);
+}
+
+#else
+
+static void find_standins(char **words) { (void)words; }
+static void combinations_with_libraries(void **state) { (void)state; }
+
+#endif
+
+int main(int count, char **words) {
+    (void)count;
+    find_standins(words);
+    const struct CMUnitTest tests[] = { cmocka_unit_test(random_combinations),
+                                        cmocka_unit_test(combinations_with_libraries) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

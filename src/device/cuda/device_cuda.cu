@@ -15,6 +15,7 @@ extern "C" {
 #include "base/units.h"
 #include "device/device_gpu.h"
 #include "device/library.h"
+#include "device/library_attention.h"
 }
 #include "device/cuda/gpu.h"
 #include "device/cuda/parts_cuda.h"
@@ -354,13 +355,16 @@ static bool happened(const device *, uint64_t event) {
     return true;
 }
 
-/* ---- a library's products ---- */
+/* ---- a library's products, and its attention ---- */
+
+static int libraries_open() { return (library_name()[0] != 0) + (library_attention_name()[0] != 0); }
 
 /* Its handle counts as code, and so does what it takes of the host's memory as the driver's. */
-static status library(const device *) {
-    if (library_name()[0]) return STATUS_OK;
+static status library(const device *, device_library which) {
+    bool attends = which == DEVICE_LIBRARY_ATTENTION;
+    if ((attends ? library_attention_name() : library_name())[0]) return STATUS_OK;
     uint64_t before = cuda_parts_own(), host_before = device_resident();
-    TRY(library_open(g.lane[LANE_COMPUTE], false));
+    TRY((attends ? library_attention_open : library_open)(g.lane[LANE_COMPUTE], false));
     cudaDeviceSynchronize();
     uint64_t after = cuda_parts_own(), host_after = device_resident();
     if (after > before) g.parts.code += after - before;
@@ -386,7 +390,7 @@ static device_parts beside(const device *) {
 
 static device_parts reserve(const device *) {
     device_parts r = device_gpu_reserve_seen(&g.parts);
-    if (library_name()[0]) r.code += device_gpu_library_later();
+    r.code += (uint64_t)libraries_open() * device_gpu_library_later();
     return r;
 }
 
@@ -397,7 +401,8 @@ static uint64_t driver(const device *) {
 }
 
 static status failed(const device *) {
-    if (g.failed == cudaSuccess) return library_failed();
+    if (g.failed == cudaSuccess)
+        return library_failed() == STATUS_OK ? library_attention_failed() : library_failed();
     return status_set(STATUS_FAILED, "%s failed in the run: %s", g.is.name, cudaGetErrorString(g.failed));
 }
 

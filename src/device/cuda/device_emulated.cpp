@@ -15,6 +15,7 @@
 extern "C" {
 #include "base/units.h"
 #include "device/library.h"
+#include "device/library_attention.h"
 }
 #include "device/cuda/emulate_lanes.h"
 #include "device/cuda/emulate_stream.h"
@@ -439,10 +440,12 @@ void *stream(const device *) {
     return &moving;
 }
 
-/* ---- a library's products ---- */
+/* ---- a library's products, and its attention ---- */
+
+extern emulated_stream multiplying, attending;
 
 /* As a kernel is: within a run on the lane of kernels, kept while a program is captured. */
-void multiplying_give(emulated_stream *, bool (*function)(void *), const void *context, uint64_t bytes) {
+void library_give(emulated_stream *s, bool (*function)(void *), const void *context, uint64_t bytes) {
     operation o = {};
     o.move = function;
     o.arguments.assign((const char *)context, (const char *)context + bytes);
@@ -450,18 +453,22 @@ void multiplying_give(emulated_stream *, bool (*function)(void *), const void *c
         capturing->push_back(std::move(o));
         return;
     }
-    emulated_seen.launches++, emulated_seen.products++;
+    emulated_seen.launches++, (s == &attending ? emulated_seen.attentions : emulated_seen.products)++;
     give(LANE_COMPUTE, std::move(o));
 }
 
-emulated_stream multiplying = { multiplying_give, is_in_pool };
+emulated_stream multiplying = { library_give, is_in_pool }, attending = { library_give, is_in_pool };
 
-status library(const device *) { return library_open(&multiplying, true); }
+status library(const device *, device_library which) {
+    return which == DEVICE_LIBRARY_ATTENTION ? library_attention_open(&attending, true)
+                                             : library_open(&multiplying, true);
+}
 
-/* What it is taken for: its handle, and what comes with its first product. */
+/* What they are taken for: a handle, and what comes with the first kernel. */
 uint64_t library_bytes() {
     const uint64_t handle = 48 << 10, first = 16 << 10;
-    return !library_name()[0] ? 0 : emulated_seen.products ? handle + first : handle;
+    uint64_t multiplies = library_name()[0] ? handle + (emulated_seen.products ? first : 0) : 0;
+    return multiplies + (library_attention_name()[0] ? handle + (emulated_seen.attentions ? first : 0) : 0);
 }
 
 /* Whoever asks finds that the lane has come there, or to what waits for another rank. */
@@ -481,6 +488,7 @@ device_rates rates(const device *, int threads) {
     device_rates r = device_rates_default(threads);
     r.copied = r.file_read;
     r.by_library = 2 * r.flops[WORK_PRODUCTS], r.by_library_half = 4 * r.flops[WORK_PRODUCTS];
+    r.by_library_attention = 4 * r.flops[WORK_ATTENTION];
     r.captured_seconds = device_capture_allowed() ? r.call_seconds : 0;
     snprintf(r.source, sizeof r.source, "built-in table of the processor that emulates it");
     return r;
@@ -509,6 +517,7 @@ uint64_t available(const device *d) {
 device_parts reserve(const device *) {
     device_parts r = { 640 << 10, 256 << 10, 128 << 10, 0, 0 };
     if (library_name()[0]) r.code += 64 << 10;
+    if (library_attention_name()[0]) r.code += 64 << 10;
     return r;
 }
 
@@ -526,7 +535,7 @@ uint64_t resident(const device *) {
 }
 
 status failed(const device *) {
-    if (!is_lost()) return library_failed();
+    if (!is_lost()) return library_failed() == STATUS_OK ? library_attention_failed() : library_failed();
     return status_set(STATUS_FAILED, "the emulated GPU was lost at operation %llu of the run",
                       (unsigned long long)emulated_told_get().lost);
 }

@@ -27,7 +27,7 @@ typedef struct {
     uint64_t pools, pinned_pools;             /* that were opened */
     uint64_t operations;                      /* kernels and copies of all kinds */
     uint64_t launches;                        /* of kernels, and of */
-    uint64_t products;                        /* a library */
+    uint64_t products, attentions;            /* libraries */
     uint64_t captured, replayed;              /* programs */
     uint64_t by_host;                /* calls of the CPU's kernels, where there are none of the device's */
     uint64_t copies, copied_bytes;   /* on the lane of copies */

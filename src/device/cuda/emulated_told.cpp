@@ -24,6 +24,7 @@ void write_counts() {
                  { "pinned_pools", c.pinned_pools },
                  { "launches", c.launches },
                  { "products", c.products },
+                 { "attentions", c.attentions },
                  { "captured", c.captured },
                  { "replayed", c.replayed },
                  { "by_host", c.by_host },

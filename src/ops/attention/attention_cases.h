@@ -1,5 +1,5 @@
-/* What the descriptions of both attentions share: the inputs and cases of forward, and the words that cases
- * of backward are written with. */
+/* What the descriptions of attentions share: the inputs and cases of forward, the inputs of attention_flash's
+ * backward, and the words that cases of backward are written with. */
 #pragma once
 
 #include "ops/attention/attention.h"
@@ -7,6 +7,9 @@
 enum { ATTENTION_INPUTS = 8 };
 extern const op_input attention_inputs_of_forward[ATTENTION_INPUTS];
 extern const op_case attention_cases_of_forward[];
+
+enum { ATTENTION_FLASH_BACKWARD_INPUTS = 11 };
+extern const op_input attention_flash_backward_inputs[ATTENTION_FLASH_BACKWARD_INPUTS];
 
 extern const attention_attributes attention_case_plain, attention_case_causal, attention_case_dropped,
     attention_case_grouped, attention_case_window, attention_case_capped, attention_case_one;

@@ -71,7 +71,7 @@ const op_def op_attention_flash = { .name = "attention_flash",
 #define LSE(...)                                                                                             \
     { DTYPE_F32, { { __VA_ARGS__ }, 3 }, 2, 4 }
 
-static const op_input backward_inputs[] = {
+const op_input attention_flash_backward_inputs[ATTENTION_FLASH_BACKWARD_INPUTS] = {
     { "q", DTYPE_MASK_FLOAT, 3, 3, false },    { "k", DTYPE_MASK_FLOAT, 3, 3, true },
     { "v", DTYPE_MASK_FLOAT, 3, 3, true },     { "y", DTYPE_MASK_FLOAT, 3, 3, false },
     { "lse", DTYPE_MASK_FLOAT, 3, 3, false },  { "dy", DTYPE_MASK_FLOAT, 3, 3, false },
@@ -181,8 +181,8 @@ static const op_case backward_cases[] = {
 
 const op_def op_attention_flash_backward = { .name = "attention_flash_backward",
                                              .paper = "arXiv:2205.14135",
-                                             .inputs = backward_inputs,
-                                             .in_count = 11,
+                                             .inputs = attention_flash_backward_inputs,
+                                             .in_count = ATTENTION_FLASH_BACKWARD_INPUTS,
                                              .outputs = attention_gradient_outputs,
                                              .attribute_bytes = sizeof(attention_attributes),
                                              .traits = OP_RANDOM | OP_PAIRS,

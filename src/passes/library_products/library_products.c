@@ -24,7 +24,7 @@ static status parse(const char *text, pass_setting *out) {
 }
 
 static status open_library(const device *d) {
-    if (d->library) return d->library(d);
+    if (d->library) return d->library(d, DEVICE_LIBRARY_PRODUCTS);
     return status_set(STATUS_INVALID,
                       "--library-products: products of the device %s%s are made by no library; %s", d->name,
                       d->apart ? " that is elsewhere" : "",
@@ -137,14 +137,26 @@ static status schedule(const graph *in, const pass_setting *s, const pass_contex
     return rewrite_close(&r);
 }
 
-static const char *remark(const pass_setting *s) {
-    static char text[192];
-    const int64_t *of = s->value + ANSWERS;
+/* Of the products as they are planned, gradients' too. Which of them the library makes stands in their nodes.
+ */
+static const char *remark(const pass_setting *s, const graph *planned) {
+    static char text[256];
+    int64_t of[LIBRARY_ANSWERS] = { 0 };
+    library_product p;
+    library_algorithm way;
+    (void)s;
+    for (node_id id = 1; id < planned->nodes.count; id++) {
+        const node *n = graph_node(planned, id);
+        if (n->op == &op_library_matmul)
+            of[LIBRARY_MAKES]++;
+        else if (product_of(planned, n))
+            of[answer_to(planned, n, &p, &way)]++;
+    }
     if (!(of[LIBRARY_TYPES] + of[LIBRARY_PLACES] + of[LIBRARY_NO_WAY])) return NULL;
     snprintf(
         text, sizeof text,
-        "of the forward products it makes %lld; declined: %lld by their types, %lld by where their lines "
-        "begin, %lld without an algorithm",
+        "of a micro-batch's products, gradients' too, it makes %lld; declined: %lld by their types, %lld "
+        "by where their lines begin, %lld without an algorithm",
         (long long)of[LIBRARY_MAKES], (long long)of[LIBRARY_TYPES], (long long)of[LIBRARY_PLACES],
         (long long)of[LIBRARY_NO_WAY]);
     return text;

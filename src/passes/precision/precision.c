@@ -445,7 +445,8 @@ static bool begins_at(const pass_setting *s, const char *stores, const char *set
            strcmp(setting, "int8") == 0;
 }
 
-static const char *remark(const pass_setting *s) {
+static const char *remark(const pass_setting *s, const graph *planned) {
+    (void)planned;
     bool mixed = s->value[SETTING_CODES] == CODES_INT8 && s->value[SETTING_TYPE] != DTYPE_I8;
     if (s->value[SETTING_CODES] == CODES_FP8)
         return "fp8-mixed stores what bf16 stores: what waits for products' gradients takes less, and "
