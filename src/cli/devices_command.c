@@ -105,8 +105,8 @@ static void print_pair(output *out, const measure_pair *x) {
                  (long long)n[2], (long long)n[3]);
     output_add(out, "  %-14s %-28s own %10s", x->what, sizes, units_seconds_text(x->own, own));
     if (x->by_library > 0)
-        output_add(out, "   library %10s   %s\n", units_seconds_text(x->by_library, library),
-                   x->by_library < x->own ? "the library wins" : "");
+        output_add(out, "   library %10s%s\n", units_seconds_text(x->by_library, library),
+                   x->by_library < x->own ? "   the library wins" : "");
     else
         output_add(out, "   the library declines it\n");
 }

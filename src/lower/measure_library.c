@@ -203,15 +203,27 @@ static status measure_one(const device *d, const shape_of_work *w, measure_pair 
     return result;
 }
 
+static double flops_of(const shape_of_work *w) {
+    const int64_t *n = w->sizes;
+    double all = 2;
+    for (int i = 0; i < 4 && n[i]; i++) all *= (double)n[i];
+    return w->by == DEVICE_LIBRARY_PRODUCTS ? all : 2 * all * (double)n[1];
+}
+
+/* Whether a shape will be done in time is told by the one before, which is smaller, and slower for its size.
+ */
 status measure_library(const device *d, device_library by, double seconds, measure_pair pairs[MEASURE_PAIRS],
                        int *count) {
-    double begin = clock_seconds();
+    double end = clock_seconds() + seconds, seconds_a_flop = 0;
     *count = 0;
     for (int i = 0; i < SHAPES && *count < MEASURE_PAIRS; i++) {
+        double flops = flops_of(&shapes[i]);
         if (shapes[i].by != by) continue;
-        if (*count && clock_seconds() - begin > seconds) break;
+        if (*count && clock_seconds() + flops * seconds_a_flop > end) break;
         TRY(measure_one(d, &shapes[i], &pairs[*count]));
-        *count += pairs[*count].own > 0;
+        measure_pair *x = &pairs[*count];
+        *count += x->own > 0;
+        seconds_a_flop = (x->own + x->by_library) / flops;
     }
     return STATUS_OK;
 }

@@ -236,6 +236,28 @@ static void plans_say_what_is_declined(void **state) {
               "--library-products was allowed and declined: cuBLASLt 13.1.0 makes none");
 }
 
+/* The smallest shapes at least: kernels are emulated. */
+static void shapes_are_measured(void **state) {
+    (void)state;
+    const char *with[] = { LIBRARY, "XDG_CACHE_HOME=.", NULL };
+    command_result c = command_run_with("devices --measure --device emulated --json --quiet", with);
+    json_document d;
+    if (c.exit != 0) fail_msg("exit %d: %s", c.exit, c.err);
+    assert_int_equal(json_parse("devices", c.out, strlen(c.out), &d), STATUS_OK);
+    json_value libraries = command_value(&d, "libraries");
+    for (size_t i = 0; i < 2; i++) {
+        json_value shapes, own, theirs;
+        double seconds = 0;
+        assert_int_equal(json_get(json_item(libraries, i), "shapes", &shapes), STATUS_OK);
+        assert_int_equal(json_get(json_item(shapes, 0), "own_seconds", &own), STATUS_OK);
+        assert_int_equal(json_as_number(own, 1e-9, 1e3, &seconds), STATUS_OK);
+        assert_int_equal(json_get(json_item(shapes, 0), "library_seconds", &theirs), STATUS_OK);
+        assert_int_equal(json_as_number(theirs, 1e-9, 1e3, &seconds), STATUS_OK);
+    }
+    json_close(&d);
+    command_free(&c);
+}
+
 static command_result go_on(const char *options, const char *told) {
     const char *with[] = { LIBRARY, told, NULL };
     char line[600];
@@ -325,7 +347,7 @@ int main(int count, char **words) {
         cmocka_unit_test(engines_are_chosen_once), cmocka_unit_test(planned_is_measured),
         cmocka_unit_test(workspaces_are_planned),  cmocka_unit_test(the_planner_decides),
         cmocka_unit_test(refusals_are_said),       cmocka_unit_test(plans_say_what_is_declined),
-        cmocka_unit_test(resumes_say_the_version),
+        cmocka_unit_test(resumes_say_the_version), cmocka_unit_test(shapes_are_measured),
     };
     return cmocka_run_group_tests(tests, make_files, scratch_close);
 }
