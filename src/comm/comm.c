@@ -206,11 +206,19 @@ uint64_t comm_reserve(int64_t ranks) {
 
 void comm_reserve_seen(uint64_t bytes) { here.seen = bytes; }
 
+/* Of a large message between each two of many ranks. All of them together are no more than a small plan has
+ * room for, since a rehearsal is in no plan. */
+static uint64_t large_share(uint64_t ranks) {
+    const uint64_t most = 1 << 20, least = 32 << 10, together = 2 << 20;
+    uint64_t share = together / ranks / least * least;
+    return share < least ? least : share < most ? share : most;
+}
+
 /* One movement of each kind, of small messages, which travel through buffers of the transport's own, and of
  * large ones. */
 static status rehearse(void) {
-    static const uint64_t shares[] = { 64, 16 << 10, 1 << 20 };
-    uint64_t ranks = (uint64_t)here.ranks.world, most = shares[2] * ranks;
+    const uint64_t ranks = (uint64_t)here.ranks.world, shares[] = { 64, 16 << 10, large_share(ranks) };
+    uint64_t most = shares[2] * ranks;
     char *from = memory_new(most, 1), *to = memory_new(most, 1);
     status result =
         comm_agree(from && to ? STATUS_OK : status_set(STATUS_FAILED, "no memory to speak to other ranks"));

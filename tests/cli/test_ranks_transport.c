@@ -60,10 +60,23 @@ static void refused_where_it_does_not_fit(void **state) {
         fail_msg("exit %d: %s", code, several_said());
 }
 
+/* Before anything is planned ranks move large messages, which take memory of no plan: no more than a small
+ * run of many ranks has room for. */
+static void many_ranks_keep_to_small_plans(void **state) {
+    (void)state;
+    if (several_left_out() || SANITIZED) return;
+    command_shell("rm -rf several");
+    int code = several_start(12, "train tiny --data text --batch 12 --unit 1 --eval-samples 2 --threads 1 "
+                                 "--steps 2 --out several --quiet");
+    if (code) fail_msg("%s", several_said());
+    several_kept_to_plans("several", 12);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(more_than_is_said),
         cmocka_unit_test(refused_where_it_does_not_fit),
+        cmocka_unit_test(many_ranks_keep_to_small_plans),
     };
     return cmocka_run_group_tests(tests, several_open, several_close);
 }
