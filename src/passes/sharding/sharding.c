@@ -106,14 +106,16 @@ static int32_t blocks_of(const graph *g) {
     return blocks;
 }
 
-/* Where there are several hosts, the ranks of each may be a group, or half of them, or those of two hosts. */
-enum { GROUPS = 3 };
+/* Where there are several hosts, the ranks of each may be a group, or those of two hosts. Parts of a host
+ * send more between hosts than all of it, and where it is within hosts that ranks are slow no group is
+ * faster. */
+enum { GROUPS = 2 };
 static int groups_of_hosts(const pass_context *c, int64_t groups[GROUPS]) {
-    const int64_t sizes[GROUPS] = { c->of_host, c->of_host % 2 ? 0 : c->of_host / 2, 2 * c->of_host };
+    const int64_t sizes[GROUPS] = { c->of_host, 2 * c->of_host };
     int count = 0;
     if (c->of_host < 2 || c->of_host >= c->ranks) return 0;
     for (int i = 0; i < GROUPS; i++)
-        if (sizes[i] > 1 && sizes[i] < c->ranks && c->ranks % sizes[i] == 0) groups[count++] = sizes[i];
+        if (sizes[i] < c->ranks && c->ranks % sizes[i] == 0) groups[count++] = sizes[i];
     return count;
 }
 
