@@ -1,10 +1,11 @@
-/* Ranks in groups, each on its way through a program as planned: what moves is done in the order in which it
- * was begun, each movement when all whom it needs have come to it. Whatever the groups, no ranks wait for
- * each other in a ring, and what one sends is what the other gets. */
+/* Ranks in groups or in a chain, each on its way through a program as planned: what moves is done in the
+ * order in which it was begun, each movement when all whom it needs have come to it. Whatever the groups, no
+ * ranks wait for each other in a ring, and what one sends is what the other gets. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -66,8 +67,12 @@ typedef struct {
     int ranks;
     comm_order orders[MOVEMENTS];                         /* in the order in which they are begun */
     int32_t begins[4 * MOVEMENTS], awaits[4 * MOVEMENTS]; /* by step: a movement, or -1 */
-    uint64_t complete;                                    /* bytes of all shares that are told */
+    uint64_t complete, at_once; /* bytes of all shares that are told, and of those that one tells to all */
 } journey;
+
+static void must(status result) {
+    if (result != STATUS_OK) fail_msg("%s", status_message());
+}
 
 static journey j;
 static traveller all[WORLD];
@@ -88,8 +93,9 @@ static void read_program(const program *p, int ranks) {
         if (cost.sent > 0 || cost.way != WAY_ALL) {
             assert_true(count < MOVEMENTS);
             j.begins[s] = (int32_t)count, j.orders[count] = order_of(g, n);
-            if (j.orders[count].kind == COMM_FROM_LAST || j.orders[count].kind == COMM_SPREAD)
-                j.complete += j.orders[count].whole;
+            comm_kind kind = j.orders[count].kind;
+            if (kind == COMM_FROM_LAST || kind == COMM_SPREAD) j.complete += j.orders[count].whole;
+            if (kind == COMM_FROM_LAST) j.at_once += j.orders[count].whole;
             count++;
         } else { /* for the latest to this place */
             tensor_id place = graph_storage(g, node_in(g, n, 0), NULL);
@@ -180,6 +186,10 @@ static void all_come_through(int ranks, int groups, int units, const char *setti
         read_program(&p.programs[k].program, ranks);
         travel(settings);
         complete += j.complete;
+        for (uint32_t m = 0; m < all[0].given && groups > 1; m++)
+            if (j.orders[m].kind == COMM_GATHER && !j.orders[m].group)
+                assert_true(j.orders[m].share * (uint64_t)(ranks - ranks / groups) <
+                            4 * 65536 + 3 * j.orders[m].share);
         const uint64_t n = (uint64_t)groups, slack = n * n * COMM_PIECE * MOVEMENTS;
         for (int r = 0; r < ranks; r++) assert_true(all[r].told * n <= 2 * (n - 1) * j.complete + slack);
     }
@@ -207,7 +217,99 @@ static void no_ranks_wait_in_a_ring(void **state) {
             all_come_through(cases[i].ranks, cases[i].groups, units, cases[i].settings);
 }
 
+/* A chain's sums, in one call of a step or in several. Where the last rank tells one by itself, it spares
+ * less in two steps than a large tensor has. */
+static void chained(int ranks, int calls) {
+    enum { SAMPLES = 8, LARGE = 65536 * 4 };
+    lab l;
+    plan p;
+    lab_sizes own = sizes;
+    own.unit = 0, own.batch = ranks * calls * SAMPLES, own.untied = calls > 1, own.vocabulary = 800;
+    lab_open(&l, &own);
+    l.run.ranks = ranks;
+    compose_choice c =
+        lab_choose(&l, SAMPLES, calls > 1 ? "sharding=chain accumulate=add" : "sharding=chain");
+    if (compose_plan(&l.run, &c, &p) != STATUS_OK) fail_msg("%d ranks: %s", ranks, status_message());
+    const uint64_t others = (uint64_t)ranks - 1, n = (uint64_t)ranks;
+    uint64_t in_two = 0;
+    for (uint32_t k = 0; k < p.program_count; k++) {
+        read_program(&p.programs[k].program, ranks);
+        travel("chain");
+        in_two += j.complete - j.at_once;
+        for (uint32_t m = 0; m < all[0].given; m++)
+            if (j.orders[m].kind == COMM_FROM_LAST)
+                assert_true(j.orders[m].whole * others * (n - 2) / n < LARGE);
+        const uint64_t slack = n * COMM_PIECE * MOVEMENTS;
+        for (int r = 0; r < ranks; r++)
+            assert_true(all[r].told <=
+                        others * j.at_once + 2 * (j.complete - j.at_once) * others / n + slack);
+    }
+    assert_true((in_two > 0) == (ranks > 2));
+    plan_close(&p);
+}
+
+static void a_chain_comes_through(void **state) {
+    static const int worlds[] = { 2, 3, 4, 5, 8, 12 };
+    (void)state;
+    for (size_t i = 0; i < sizeof worlds / sizeof *worlds; i++)
+        for (int calls = 1; calls <= 2; calls++) chained(worlds[i], calls);
+}
+
+/* ---- what is offered ---- */
+
+static int place_of_sharding(void) {
+    int i = 0;
+    while (strcmp(pass_table[i]->name, "sharding") != 0) i++;
+    return i;
+}
+
+/* Those of `text` that end with this group are that many; 0: that have none. */
+static int offered(const pass_setting *list, uint32_t count, const char *stage, int group) {
+    int found = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const char *at = strstr(list[i].text, ":group=");
+        found += strncmp(list[i].text, stage, strlen(stage)) == 0 && (at ? atoi(at + 7) : 0) == group;
+    }
+    return found;
+}
+
+/* A group for each host; of weights also for two, where that divides the ranks. */
+static void hosts_are_offered_as_groups(void **state) {
+    static const struct {
+        int ranks, of_host, groups[2]; /* 0: none */
+    } cases[] = { { 8, 4, { 4 } }, { 16, 4, { 4, 8 } }, { 12, 4, { 4 } }, { 8, 2, { 2, 4 } },
+                  { 9, 3, { 3 } }, { 12, 3, { 3, 6 } }, { 8, 8, { 0 } },  { 8, 1, { 0 } },
+                  { 8, 0, { 0 } }, { 16, 8, { 8 } },    { 6, 4, { 0 } },  { 32, 8, { 8, 16 } } };
+    enum { SETTINGS = 64 };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        lab l;
+        lab_sizes own = sizes;
+        pass_setting list[SETTINGS];
+        uint32_t count = 0;
+        int ranks = cases[i].ranks, grouped = 0;
+        own.batch = ranks;
+        lab_open(&l, &own);
+        l.run.ranks = ranks, l.run.of_host = cases[i].of_host;
+        compose_choice c = lab_choose(&l, 1, "");
+        must(search_offers(&l.run, &c, place_of_sharding(), list, SETTINGS, &count));
+        assert_int_equal(offered(list, count, "gradients", 0), 1);
+        assert_true(offered(list, count, "weights", 0) > 0);
+        for (int k = 0; k < 2 && cases[i].groups[k]; k++) {
+            int of_weights = offered(list, count, "weights", cases[i].groups[k]),
+                of_states = offered(list, count, "gradients", cases[i].groups[k]);
+            if (!of_weights || of_states != (k == 0))
+                fail_msg("%d ranks, %d a host: no group of %d", ranks, cases[i].of_host, cases[i].groups[k]);
+            grouped += of_weights + of_states;
+        }
+        int alone = offered(list, count, "weights", 0) + offered(list, count, "gradients", 0);
+        assert_int_equal(alone + grouped, count); /* there are no others */
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(no_ranks_wait_in_a_ring) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(no_ranks_wait_in_a_ring),
+                                        cmocka_unit_test(a_chain_comes_through),
+                                        cmocka_unit_test(hosts_are_offered_as_groups) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
