@@ -230,6 +230,37 @@ static void other_models(void **state) {
     }
 }
 
+/* Three groups of two: sums pass through the one in the middle, and are told in two steps; and two of three.
+ * With two units a rank the first group goes on with what it was told. */
+static void groups_of_six_ranks(void **state) {
+    static const struct {
+        const char *pace, *options;
+    } runs[] = {
+        { "late-copies", "uneven.json --batch 6 --unit 1 --sharding weights:group=2" },
+        { "late-kernels", "uneven.json --batch 6 --unit 1 --sharding gradients:group=2" },
+        { "random", "uneven.json --batch 12 --unit 1 --sharding weights:group=2:ahead=0:keep=1" },
+        { "random", "uneven.json --batch 12 --unit 1 --sharding gradients:group=2" },
+        { "eager", "uneven.json --batch 12 --unit 2 --recompute block --sharding weights:group=3" },
+    };
+    static const char words[] =
+        "--data text --steps 2 --eval-samples 2 --threads 1 --exact --quiet --clip 0.5";
+    char line[600], variables[100];
+    (void)state;
+    if (left_out()) return;
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+        int alone = (int)(strstr(runs[i].options, " --sharding") - runs[i].options);
+        command_shell("rm -rf one several");
+        snprintf(line, sizeof line, "train %.*s %s --out one --device cpu", alone, runs[i].options, words);
+        command_expect(0, line);
+        snprintf(line, sizeof line, "train %s %s --out several --device emulated", runs[i].options, words);
+        snprintf(variables, sizeof variables, "SNUG_EMULATED='pace=%s'", runs[i].pace);
+        int code = start(6, variables, line);
+        if (code) fail_msg("%s: exit %d: %s", runs[i].options, code, said());
+        same_as("one", "several", runs[i].options);
+        kept_to_plan("several", 6);
+    }
+}
+
 /* Without MPI's launcher there is NCCL alone, for words as well. The stand-in finds MPI by other variables.
  */
 static int start_by_torchrun(int ranks, const char *line) {
@@ -361,6 +392,20 @@ static void one_is_stopped(void **state) {
     several_all_gone("stopped", 0);
 }
 
+/* Where MPI has started them it finds who it is: the others wait as well, and answer. */
+static void who_is_stopped_is_named(void **state) {
+    (void)state;
+    if (left_out()) return;
+    command_shell("rm -rf stopped");
+    command_shell("(sleep 4; kill -STOP " SEVERAL_RANK("stopped", "1") ") &");
+    int code =
+        start(4, "", "train " ENDLESS " --steps 100000 --rank-timeout 2 --out stopped --device emulated");
+    if (code != 1 || sentences() != 1 ||
+        !command_has_words(said(), "rank 1 has been waited for for 2 s (--rank-timeout)"))
+        fail_msg("exit %d: %s", code, said());
+    several_all_gone("stopped", 5);
+}
+
 /* ---- planned with nobody there ---- */
 
 static void plans_for_gpus(void **state) {
@@ -383,12 +428,14 @@ int main(void) {
         cmocka_unit_test(a_chain_has_the_bits_of_one_process),
         cmocka_unit_test(the_bits_of_one_process),
         cmocka_unit_test(other_models),
+        cmocka_unit_test(groups_of_six_ranks),
         cmocka_unit_test(torchrun),
         cmocka_unit_test(other_devices_go_on),
         cmocka_unit_test(one_sentence),
         cmocka_unit_test(ranks_that_differ),
         cmocka_unit_test(a_movement_fails),
         cmocka_unit_test(one_is_stopped),
+        cmocka_unit_test(who_is_stopped_is_named),
         cmocka_unit_test(plans_for_gpus),
     };
     return cmocka_run_group_tests(tests, make_files, scratch_close);

@@ -24,7 +24,7 @@
 #include "cli/several.h"
 #include "io/scratch.h"
 
-enum { CASES = 8, KILLS = 4, LINE = 900 };
+enum { CASES = 8, KILLS = 2, LINE = 900 };
 
 static uint64_t seed = 1;
 static int wanted = CASES;
@@ -41,7 +41,7 @@ static int one_of(const int *list, int count) { return list[draw(count)]; }
 
 static void draw_model(void) {
     char config[500];
-    int heads = DRAW(1, 2, 4), width = heads * DRAW(8, 16, 24), layers = DRAW(1, 2, 3);
+    int heads = DRAW(1, 2, 4), width = heads * DRAW(8, 16, 24, 40), layers = DRAW(1, 2, 3);
     const char *tied = WORD("true", "false");
     if (draw(2))
         snprintf(
@@ -69,7 +69,7 @@ typedef struct {
 
 /* Without a unit: some or no whole tiles of rows on each rank, in one micro-batch or in several. */
 static run draw_chain(void) {
-    run r = { .ranks = DRAW(2, 2, 3, 4), .exact = true, .sharding = WORD("", " --sharding chain") };
+    run r = { .ranks = DRAW(2, 3, 4, 6), .exact = true, .sharding = WORD("", " --sharding chain") };
     int context = DRAW(16, 32, 64), tile = 256 / context, samples = tile * DRAW(1, 1, 2, 3);
     if (draw(6) == 0) samples--;
     char more[40] = "";
@@ -85,7 +85,7 @@ static run draw_chain(void) {
 
 static run draw_run(void) {
     if (draw(4) == 0) return draw_chain();
-    run r = { .ranks = DRAW(2, 2, 3, 4), .exact = draw(4) > 0 };
+    run r = { .ranks = DRAW(2, 3, 4, 6), .exact = draw(4) > 0 };
     int unit = DRAW(1, 2, 3, 4), units = r.ranks * DRAW(1, 2);
     if (draw(10) == 0) units++; /* which mostly can't be divided */
     char more[300] = "";
@@ -100,7 +100,7 @@ static run draw_run(void) {
              r.exact ? " --exact" : "", r.exact ? "" : WORD(" --precision mixed-bf16", ""));
     r.sharding = WORD("", "", " --sharding copies", " --sharding gradients", " --sharding weights",
                       " --sharding weights:ahead=0:keep=1", " --sharding weights:group=2",
-                      " --sharding gradients:group=2");
+                      " --sharding gradients:group=2", " --sharding weights:ahead=2:group=3");
     return r;
 }
 
@@ -173,8 +173,25 @@ static void random_runs(void **state) {
 
 /* ---- kills ---- */
 
-static const char usual[] = "train tiny --data text --batch 8 --unit 2 --dropout 0.1 --eval-samples 3 "
-                            "--eval-every 4 --schedule constant --threads 1 --exact --quiet";
+/* Weights of up to 102,400 numbers: sums that are told in two steps. */
+static const char wide[] = "{\"model_type\": \"gpt2\", \"n_layer\": 1, \"n_head\": 4, \"n_embd\": 160, "
+                           "\"n_positions\": 32, \"vocab_size\": 300}\n";
+
+/* What is killed, on so many ranks, and goes on on so many. */
+static const struct {
+    const char *line, *sharding;
+    int steps, ranks[3], others[3];
+} killed_runs[] = {
+    { "tiny --batch 8 --unit 2 --eval-every 4", "", 60, { 2, 4, 4 }, { 1, 2, 4 } },
+    { "wide --context 32 --batch 48 --eval-every 4", " --sharding chain", 20, { 3, 6, 6 }, { 1, 2, 6 } },
+    { "wide --context 32 --batch 12 --unit 2 --eval-every 4",
+      " --sharding weights:group=2",
+      20,
+      { 6, 6, 6 },
+      { 1, 2, 3 } },
+};
+static const char usual[] = "--data text --dropout 0.1 --eval-samples 3 --schedule constant --threads 1 "
+                            "--exact --quiet";
 
 static pid_t start_apart(const char *line) {
     pid_t pid = fork();
@@ -196,38 +213,51 @@ static bool kill_one(void) {
     return count && kill(list[draw(count)], SIGKILL) == 0;
 }
 
-static void resume_to_the_end(int ranks, int steps) {
+static void resume_to_the_end(int which, int ranks) {
     char line[LINE];
-    snprintf(line, sizeof line, "%s --steps %d --save-every 2 --out killed --resume", usual, steps);
+    snprintf(line, sizeof line, "train %s %s --steps %d --save-every 2 --out killed --resume",
+             killed_runs[which].line, usual, killed_runs[which].steps);
     if (several_start(ranks, line)) fail_msg("%d ranks don't go on: %s", ranks, several_said());
     several_same_losses("whole", "killed");
     command_shell("cmp whole/model.safetensors killed/model.safetensors");
 }
 
+/* At a random instant of as long as the run took. */
+static void kill_at_random(int which, double seconds) {
+    int ranks = killed_runs[which].ranks[draw(3)], steps = killed_runs[which].steps;
+    char line[LINE];
+    command_shell("rm -rf killed");
+    snprintf(line, sizeof line,
+             "exec timeout -k 5 60 mpirun --oversubscribe --bind-to none -n %d " SEVERAL_SNUG
+             " train %s %s%s --steps %d --save-every %d --out killed >said 2>&1 </dev/null",
+             ranks, killed_runs[which].line, usual, killed_runs[which].sharding, steps, DRAW(1, 2));
+    pid_t pid = start_apart(line);
+    usleep((useconds_t)(draw(1000) * 1000 * seconds));
+    bool killed = kill_one();
+    double at = clock_seconds();
+    int code;
+    assert_int_equal(waitpid(pid, &code, 0), pid);
+    double took = clock_seconds() - at;
+    if (killed && took > 5) fail_msg("%d ranks: gone after %.1f s: %s", ranks, took, line);
+    several_all_gone("killed", 5);
+    resume_to_the_end(which, killed_runs[which].others[draw(3)]);
+}
+
 static void random_kills(void **state) {
     (void)state;
-    enum { STEPS = 60, TENTHS = 12 };
+    enum { RUNS = sizeof killed_runs / sizeof *killed_runs };
     char line[LINE];
     if (several_left_out()) return;
-    snprintf(line, sizeof line, "%s --steps %d --out whole", usual, STEPS);
-    command_expect(0, line);
-    for (int i = 0; i < KILLS * wanted / CASES; i++) {
-        int ranks = DRAW(2, 4);
-        command_shell("rm -rf killed");
-        snprintf(line, sizeof line,
-                 "exec timeout -k 5 60 mpirun --oversubscribe --bind-to none -n %d " SEVERAL_SNUG
-                 " %s --steps %d --save-every %d --out killed >said 2>&1 </dev/null",
-                 ranks, usual, STEPS, DRAW(1, 2));
-        pid_t pid = start_apart(line);
-        usleep((useconds_t)draw(TENTHS * 100) * 1000);
-        bool killed = kill_one();
-        double at = clock_seconds();
-        int code;
-        assert_int_equal(waitpid(pid, &code, 0), pid);
-        double took = clock_seconds() - at;
-        if (killed && took > 5) fail_msg("%d ranks: gone after %.1f s", ranks, took);
-        several_all_gone("killed", 5);
-        resume_to_the_end(DRAW(1, 2, 4), STEPS);
+    mkdir("wide", 0700);
+    scratch_write("wide/config.json", wide, strlen(wide));
+    for (int which = 0; which < RUNS; which++) {
+        command_shell("rm -rf whole");
+        snprintf(line, sizeof line, "train %s %s --steps %d --out whole", killed_runs[which].line, usual,
+                 killed_runs[which].steps);
+        double begun = clock_seconds();
+        command_expect(0, line);
+        double seconds = 0.7 + clock_seconds() - begun;
+        for (int i = 0; i < KILLS * wanted / CASES; i++) kill_at_random(which, seconds);
     }
 }
 
