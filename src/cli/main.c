@@ -183,12 +183,19 @@ static void wait_for_rank_0(int tenths) {
     if (!ended_by_launcher) speak();
 }
 
+/* Where rank 0 says nothing the others speak one after the other: the first ends all. */
+static int turn(void) {
+    enum { MOST = 8 };
+    int before = comm_world().rank - 1;
+    return before < 0 ? 0 : before < MOST ? before : MOST;
+}
+
 /* Launchers end all processes as soon as one has left with a failure. So rank 0 is let speak first: the
  * transport waits for it, and where there is none yet the others wait a moment. */
 static void leave(status result) {
     if (result != STATUS_OK) signal(SIGTERM, SIG_IGN);
     if (result != STATUS_OK && is_silent() && comm_world().world == 1) wait_for_rank_0(30);
-    if (result != STATUS_OK && is_silent() && comm_is_broken()) wait_for_rank_0(10);
+    if (result != STATUS_OK && is_silent() && comm_is_broken()) wait_for_rank_0(10 + 5 * turn());
     if (comm_is_broken()) comm_abort((int)result); /* whoever is waited for does not come */
     ranks_end();
 }

@@ -346,7 +346,8 @@ static void who_is_stopped_is_named(void **state) {
                  signals[i], usual);
         int code = system(line);
         snprintf(words, sizeof words, "rank %s has been waited for for 3 s (--rank-timeout)", ranks[i]);
-        if (!WIFEXITED(code) || WEXITSTATUS(code) != 1 || !command_has_words(several_said(), words))
+        if (!WIFEXITED(code) || WEXITSTATUS(code) != 1 || !command_has_words(several_said(), words) ||
+            several_times(several_said(), "snug: ") != 1)
             fail_msg("rank %s is stopped: %d: %s", ranks[i], code, several_said());
         several_all_gone("stopped", 5);
     }

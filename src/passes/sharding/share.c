@@ -9,9 +9,8 @@
  * group to group, each of which adds the parts of its own ranks: the order of ranks again. What the last
  * group has goes to all: to more than one other in two steps, a piece to each and from there to the rest, so
  * that no rank sends two whole shares for it. So a share passes between hosts a few times, where a whole
- * gradient would. Small tensors go the same way, whole, where many ranks would send them to many. A group
- * waits for the one before it, and for nothing that this one does later: before a sum has been handed on
- * nothing begins that ranks of several groups take part in.
+ * gradient would. A group waits for the one before it, and for nothing that this one does later: before a sum
+ * has been handed on nothing begins that ranks of several groups take part in.
  *
  * What a rank receives lives from the start of a movement on, what it sends until that is over. One gradient
  * travels while backward makes the next one; then it has arrived, and dies. */
@@ -98,10 +97,6 @@ static int64_t piece_of(const sharder *k, const movement *m) {
     return m->share - m->first < k->piece ? m->share - m->first : k->piece;
 }
 
-static shape shape_of_sum(const sharder *k, const movement *m) {
-    return m->share ? SHAPE(m->share) : *graph_shape(k->r.in, m->of);
-}
-
 static void begin_piece(sharder *k) {
     movement *m = &k->parts;
     exchange_attributes a = { .ranks = k->sharing, .share = m->share };
@@ -122,7 +117,8 @@ static tensor_id end_piece(sharder *k) {
     if (in_pieces(k, m))
         m->sum = add_piece_apply(k->r.out, m->sum, parts, first);
     else
-        m->sum = add_parts_apply(k->r.out, m->sum, parts, shape_of_sum(k, m));
+        m->sum = add_parts_apply(k->r.out, m->sum, parts,
+                                 m->share ? SHAPE(m->share) : *graph_shape(k->r.in, m->of));
     return m->sum = share_flagged(&k->r, m->sum, m->of);
 }
 
@@ -144,14 +140,6 @@ static void have_sum(sharder *k, tensor_id of, tensor_id sum, bool large) {
 
 /* ---- from group to group ---- */
 
-/* Does its sum go from group to group? What is shared does. A small one that all send to all goes to ranks -
- * sharing others beyond a group, and on the other way less than three times. That takes some steps more,
- * which is worth it where a rank sends so much less as a large tensor has. */
-static bool goes_by_groups(const sharder *k, tensor_id of) {
-    int64_t spared = (k->ranks - k->sharing - 3) * shape_elements(graph_shape(k->r.in, of));
-    return has_groups(k) && (share_is_large(k->r.in, of) || spared >= SMALL);
-}
-
 static tensor_id pass_sum(sharder *k, tensor_id sum, tensor_id of, pass_on_step step) {
     return share_flagged(&k->r, pass_on_groups_apply(k->r.out, sum, k->ranks / k->sharing, k->sharing, step),
                          of);
@@ -163,8 +151,7 @@ static void end_told(sharder *k) {
     if (!m.received) return;
     k->told = (movement){ 0 };
     stand_in(k, PHASE_REDUCE, SITE_NONE);
-    have_sum(k, m.of, share_flagged(&k->r, arrive_apply(k->r.out, m.received, 0), m.of),
-             share_is_large(k->r.in, m.of));
+    have_sum(k, m.of, share_flagged(&k->r, arrive_apply(k->r.out, m.received, 0), m.of), true);
 }
 
 /* Each group has a piece of it: then all get the others'. */
@@ -212,7 +199,7 @@ static void end_parts(sharder *k) {
     while (m->received && !k->r.out->failed) sum = end_piece(k);
     bool large = m->share != 0;
     *m = (movement){ 0 };
-    if (goes_by_groups(k, of))
+    if (large && has_groups(k))
         pass_on_sum(k, of, sum);
     else
         have_sum(k, of, sum, large);
@@ -236,19 +223,11 @@ static bool begins_at_zero(const sharder *k, tensor_id t) {
     return k->at_once && x->role == ROLE_GRADIENT && !x->producer;
 }
 
-/* Zeros, for what comes to be added to. */
-static tensor_id begin_sum(sharder *k, const movement *m) {
-    tensor_id zeros = zeros_apply(k->r.out, shape_of_sum(k, m));
+/* A share of zeros, for what comes to be added to. */
+static tensor_id begin_share(sharder *k, const movement *m) {
+    tensor_id zeros = zeros_apply(k->r.out, SHAPE(m->share));
     if (zeros) graph_tensor(k->r.out, zeros)->global = *graph_shape(k->r.in, m->of);
     return share_flagged(&k->r, zeros, m->of);
-}
-
-/* What stays whole each gets from so many, itself among them. */
-static void gather_parts(sharder *k, int64_t from, int64_t elements) {
-    movement *m = &k->parts;
-    int64_t group = from < k->ranks ? from : 0;
-    tensor_id parts = gather_group_apply(k->r.out, m->sent, 0, SHAPE(from, elements), group);
-    m->received = share_flagged(&k->r, parts, m->of);
 }
 
 /* In the place of sum = add_into(sum, x). */
@@ -263,15 +242,15 @@ static void begin_parts(sharder *k, const node *n) {
     movement *m = &k->parts;
     *m = (movement){ .sent = x, .of = of, .as = PHASE_REDUCE };
     if (share_is_large(in, of)) m->share = share_of(elements, k->sharing);
-    m->comes = goes_by_groups(k, of);
+    m->comes = m->share && has_groups(k);
     if (!begins_at_zero(k, node_in(in, n, 0)))
         m->sum = k->r.map[node_in(in, n, 0)];
     else if (m->comes || in_pieces(k, m))
-        m->sum = begin_sum(k, m);
+        m->sum = begin_share(k, m);
     if (m->share)
         begin_piece(k);
     else
-        gather_parts(k, m->comes ? k->sharing : k->ranks, elements);
+        m->received = share_flagged(&k->r, gather_ranks_apply(k->r.out, x, 0, SHAPE(k->ranks, elements)), of);
     if (m->comes) m->sum = pass_sum(k, m->sum, of, PASS_FROM_BEFORE);
 }
 
