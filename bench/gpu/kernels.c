@@ -231,9 +231,9 @@ int main(int count, char **arguments) {
     for (const op_def *const *op = op_table; *op; op++) {
         if (!(*op)->cuda || (count == 3 && strcmp(arguments[2], (*op)->name) != 0)) continue;
         check_op(*op, NULL, &sum);
-        const op_kernel *list = (*op)->tensor;
-        if (list) check_op(*op, INSTRUCTIONS_TENSOR, &sum);
-        if (list && list[1].name && gpu->capability == 90) check_op(*op, INSTRUCTIONS_GROUPS, &sum);
+        const op_kernel *cores = (*op)->tensor;
+        if (cores) check_op(*op, INSTRUCTIONS_TENSOR, &sum);
+        if (cores && cores[1].name && gpu->capability == 90) check_op(*op, INSTRUCTIONS_GROUPS, &sum);
     }
     printf("%-34s %4d the same bits, %4d near, %4d wrong\n", "all", sum.same, sum.near, sum.wrong);
     return sum.wrong > 0;
