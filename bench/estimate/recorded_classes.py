@@ -204,7 +204,7 @@ TRANSFORMERS = {
         vision_config=VIT, text_config=dict(TEXT)), pixels(), (1,)),
     "Wav2Vec2ForSequenceClassification": lambda: Case(t.Wav2Vec2ForSequenceClassification, t.Wav2Vec2Config(
         hidden_size=64, intermediate_size=176, num_hidden_layers=3, num_attention_heads=4, conv_dim=[32] * 7,
-        num_conv_pos_embeddings=16, num_conv_pos_embedding_groups=4, mask_time_prob=0.0,
+        num_conv_pos_embeddings=16, num_conv_pos_embedding_groups=4, mask_time_prob=0.0, layerdrop=0.0,
         classifier_proj_size=32), heard, (8000,)),
 }
 

@@ -156,8 +156,6 @@ SETTINGS = {
     "loss in pieces, autocast": dict(said="--loss-chunks 4", recorded=torch.bfloat16),
     "loss in pieces, DDP": dict(said="--loss-chunks 4 --gpus 2 --shard ddp", several=True),
     "loss in pieces, FSDP": dict(said="--loss-chunks 4 --gpus 2 --shard fsdp", several=True),
-    "loss in pieces, FSDP, 16 bits": dict(said="--loss-chunks 4 --gpus 2 --shard fsdp --dtype autocast", several=True,
-                                          narrow=True),
 }
 
 

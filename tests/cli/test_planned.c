@@ -77,6 +77,8 @@ static void what_cannot_be_asked_is_refused(void **state) {
         { "estimate gpt2 --gradient-checkpointing --checkpoint-saves mm", "is of a recorded step" },
         { "estimate gpt2 --loss-chunks 4", "--loss-chunks is of a recorded step" },
         { STEP "--loss-chunks 0", "--loss-chunks" },
+        { STEP "--memory 1GiB --gpus 2 --shard fsdp --dtype autocast --loss-chunks 4 --emit torch",
+          "beside --shard fsdp in f32 alone" },
         { "estimate gpt2 --loss-chunks 1", "--loss-chunks is of a recorded step" },
         { STEP "--memory 1GiB --allow precision", "there are dtype, dtype=autocast" },
         { STEP "--allow dtype", "say --memory SIZE as well" },

@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "estimate/emit/emit_recorded.h"
 #include "estimate/recorded/recorded_adapters.h"
+#include "estimate/recorded/recorded_rewrite.h"
 #include "estimate/recorded/recorded_types.h"
 
 static bool shares_by(const torch_settings *s, torch_shard shard) {
@@ -16,6 +17,10 @@ status emit_recorded_check(const torch_settings *s) {
         return status_set(STATUS_INVALID,
                           "--emit torch writes DDP and FSDP, and ZeRO is DeepSpeed's to apply; "
                           "say --shard fsdp, or leave --emit out");
+    if (s->loss_chunks && recorded_chunks_are_doubted(s))
+        return status_set(STATUS_INVALID,
+                          "--emit torch has --loss-chunks beside --shard fsdp in f32 alone: in 16 bits steps "
+                          "took more than was promised; leave one of them out");
     if (s->adapter_rank && s->base_bits == 4)
         return status_set(STATUS_INVALID,
                           "--emit torch: weights of 4 bits are made where the model is loaded; "

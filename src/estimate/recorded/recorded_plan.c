@@ -304,6 +304,7 @@ static status try_pieces(planning *n, int64_t batch, const uint64_t whole[PROBES
     uint64_t bytes[MOST_COUNTS][PROBES];
     uint32_t counts = 0;
     if (n->q->loss_is_pinned || !n->q->recording->programs[0].left.count) return STATUS_OK;
+    if (recorded_chunks_are_doubted(&n->settings)) return STATUS_OK;
     TRY(probe_pieces(n, batch, bytes, &counts));
     if (!counts) return STATUS_OK;
     for (int k = 0, done = -1; k < PROBES; k++) {

@@ -38,6 +38,10 @@ torch_settings recorded_prepared(const torch_settings *s) {
     return with;
 }
 
+bool recorded_chunks_are_doubted(const torch_settings *s) {
+    return torch_is_shared(s) && s->shard >= TORCH_ZERO1 && s->types != TORCH_F32;
+}
+
 /* Where weights are gathered, those of the root are there from forward to the end of backward, so pieces find
  * the head's. A unit's come and go with the unit's own call. */
 static status check_head_stays(const recording *r, const torch_settings *s, const recorded_head *h) {
