@@ -37,7 +37,7 @@ typedef struct {
  * `without` do not count: step passes may still remove them. */
 static void look_at(making *m, const graph *g, uint32_t without) {
     const compose_reach *reach = m->reach;
-    if (!reach || reach->planning_only || reach->peak_bytes == UINT64_MAX) return;
+    if (!reach || reach->planning_only) return;
     uint64_t bytes = compose_persistent_bytes(g, without);
     if (bytes > m->least) m->least = bytes;
     m->given_up = m->least > reach->peak_bytes && m->least > reach->budget;
@@ -241,6 +241,7 @@ status compose_bound(const compose_run *r, const compose_choice *c, compose_trun
     *out = (compose_least){ .peak_bytes = m.least, .given_up = m.given_up };
     if (m.given_up) return STATUS_OK;
     result = outline(&m, programs, count, true, &p, out);
+    out->held_bytes = m.least;
     plan_close(&p);
     return result;
 }

@@ -16,6 +16,7 @@ typedef struct {
     int64_t ranks;        /* that have as many units each, or without a unit as many samples; 0 or 1: one */
     int64_t of_host;      /* as pass_context has it */
     int64_t context;      /* length of a sample; 1 where the model has no time */
+    int64_t layers;       /* as model_run has it */
     int64_t eval_batch;   /* samples per validation call; 0: as many as a micro-batch */
     int64_t eval_samples; /* of validation; 0: none */
     plan_buffer buffers[2]; /* of the data: the loader's read-ahead, one sample of validation */
@@ -130,11 +131,13 @@ typedef struct {
     bool given_up;
     uint64_t away_bytes;  /* plan_away_bytes, less what could be filed (plan/away.h) */
     uint64_t fixed_bytes; /* of running: all but the arena and the slots of pieces */
+    uint64_t held_bytes;  /* what persists, or planning takes if that is more; 0: it was not looked at */
     pieces_size pieces;   /* what passes through those slots */
     live_values values;   /* the most that is alive in the arena during forward and backward */
     uint64_t table_bytes; /* of the plan */
     double computing;     /* seconds, without waiting for files */
     bool unwaited;        /* `seconds` lack what is waited for: they are a lower bound */
+    bool sketched;        /* all of it is a lower bound (chain/sketch.h) */
 } compose_least;
 
 /* What is worth looking at: candidates of at most `peak_bytes`, and those of at most `budget` that take at

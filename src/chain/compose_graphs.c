@@ -118,7 +118,9 @@ static status build_stem(const compose_run *r, const compose_choice *c, model_mo
     pass_context context = context_of(r, c, mode);
     model_ports ports = { 0 };
     TRY(graph_open(g));
-    r->model->build(r->model, g, &(model_run){ .mode = mode, .batch = batch, .context = r->context }, &ports);
+    r->model->build(r->model, g,
+                    &(model_run){ .mode = mode, .batch = batch, .context = r->context, .layers = r->layers },
+                    &ports);
     status result = graph_status(g);
     if (until == PASS_FORWARD) return result;
     if (result == STATUS_OK) result = compose_forward(c, &context, g);

@@ -365,7 +365,8 @@ static void build(const model *m, graph *g, const model_run *run, model_ports *p
     g->site = SITE_NONE;
     make_angles(&b, run->context);
     tensor_id x = embed(&b, tokens, embedding);
-    for (int64_t layer = 0; layer < c->layers; layer++) x = block(&b, layer, x);
+    const int64_t layers = model_layers(run, c->layers);
+    for (int64_t layer = 0; layer < layers; layer++) x = block(&b, layer, x);
     g->site = SITE_NONE;
     bool rows = run->mode == MODEL_ROWS, tells = rows && run->paged->hidden;
     if (rows && !tells) x = paged_wanted(g, &b.rows, x);
@@ -409,12 +410,22 @@ static int64_t window_of(const decoder_config *c) {
     return c->window;
 }
 
+/* Experts of all layers have one loss beside that of the text. */
+static bool are_alike(const decoder_config *c) {
+    bool alike = true;
+    for (int64_t i = 0; i < c->layers; i++)
+        alike &= !decoder_experts_at(&c->experts, i) && decoder_sees_far(c, i) == decoder_sees_far(c, 0) &&
+                 decoder_turns(c, i) == decoder_turns(c, 0);
+    return alike;
+}
+
 void decoder_model(const decoder_config *c, const char *name, model *m) {
     *m = (model){ .family = c->kind->type,
                   .config = c,
                   .context = c->context,
                   .vocabulary = c->vocabulary,
                   .layers = c->layers,
+                  .alike = are_alike(c),
                   .window = window_of(c),
                   .packs = true,
                   .spelling = c->kind->spelling,

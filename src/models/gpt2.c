@@ -133,7 +133,8 @@ static void build(const model *m, graph *g, const model_run *run, model_ports *p
     g->site = SITE_NONE;
     tensor_id x = embed(&b, embedding_apply(g, tokens, wte), wpe, positions);
     x = drop(&b, x, c->dropout_embedding);
-    for (int64_t layer = 0; layer < c->layers; layer++) x = block(&b, layer, x);
+    const int64_t layers = model_layers(run, c->layers);
+    for (int64_t layer = 0; layer < layers; layer++) x = block(&b, layer, x);
     g->site = SITE_NONE;
     bool rows = run->mode == MODEL_ROWS, tells = rows && run->paged->hidden;
     if (rows && !tells) x = paged_wanted(g, &b.rows, x);
@@ -172,6 +173,7 @@ void gpt2_model(const gpt2_config *c, const char *name, model *m) {
                   .context = c->context,
                   .vocabulary = c->vocabulary,
                   .layers = c->layers,
+                  .alike = true,
                   .packs = true,
                   .learned_positions = true,
                   .build = build,

@@ -25,6 +25,7 @@ static inline bool model_mode_continues(model_mode m) { return m == MODEL_ROWS; 
 typedef struct {
     model_mode mode;
     int64_t batch, context;
+    int64_t layers;                  /* of a model whose layers are alike, only so many; 0: all it has */
     const struct paged_sizes *paged; /* of MODEL_ROWS and MODEL_SOURCES */
 } model_run;
 
@@ -80,6 +81,7 @@ struct model {
     int64_t context;    /* longest; 0: samples have no time */
     int64_t vocabulary; /* 0: none */
     int64_t layers;
+    bool alike;        /* each layer computes the same of its own weights: with fewer, all else stays */
     int64_t window;    /* every layer sees so many positions, the last ones; 0: not all of them do */
     model_head head;   /* set by head_attach (models/head.h) */
     bool judged_first; /* a head of whole samples looks at the first token, which sees all; else the last */
@@ -104,6 +106,9 @@ struct model {
 };
 
 /* Tools for builders. */
+static inline int64_t model_layers(const model_run *run, int64_t all) {
+    return run->layers ? run->layers : all;
+}
 tensor_id model_parameter(graph *g, const char *name, shape s, uint16_t more_flags); /* f32, trainable */
 tensor_id model_input(graph *g, const char *name, shape s, dtype type);
 tensor_id model_result(graph *g, const char *name); /* (1) f32 */

@@ -106,6 +106,11 @@ typedef struct {
      * and in which order they are made. NULL: none. */
     status (*schedule)(const graph *in, const pass_setting *s, const pass_context *c, graph *out);
 
+    /* Of a setting for which the first layers of a model are not as the others: how many are, 0: all are
+     * alike; and the same setting for so many. NULL: no setting is such. */
+    int64_t (*divides)(const pass_setting *s);
+    pass_setting (*divide)(const pass_setting *s, int64_t layers);
+
     /* What people may expect of this setting and do not get, in one line; NULL: nothing. `planned`: the graph
      * of the plan's first program, with all that passes did to it. */
     const char *(*remark)(const pass_setting *s, const graph *planned);

@@ -10,7 +10,8 @@ candidates candidates_none(const compose_run *r, const space *s, uint64_t limit)
                          .limit = limit,
                          .above = UINT64_MAX,
                          .reach = { .peak_bytes = UINT64_MAX, .budget = UINT64_MAX, .seconds = HUGE_VAL },
-                         .memory = visit_memory_none };
+                         .memory = visit_memory_none,
+                         .sketches = sketch_possible(r) };
 }
 
 void candidates_close(candidates *c) {

@@ -25,10 +25,11 @@ typedef struct {
      */
     compose_reach reach;
     visit_memory memory;
+    bool sketches; /* chain/sketch.h */
     candidate *items;
     uint32_t count, room;
-    uint64_t above;                       /* the least peak that what was given up may have, so far */
-    uint32_t outlined, given_up, planned; /* so far */
+    uint64_t above; /* the least peak that what was given up may have, so far */
+    uint32_t sketched, outlined, given_up, planned; /* so far */
 } candidates;
 
 candidates candidates_none(const compose_run *r, const space *s, uint64_t limit);

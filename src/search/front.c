@@ -231,6 +231,7 @@ status front_find(const compose_run *r, const space *s, uint64_t limit, const se
     candidates all = candidates_none(r, s, limit);
     status result = w ? find_wished(&all, w, front) : find_all(&all, front);
     front->candidates = space_size(s);
+    front->sketched = all.sketched;
     front->outlined = all.outlined;
     front->given_up = all.given_up;
     front->planned = all.planned;

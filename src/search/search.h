@@ -54,6 +54,7 @@ typedef struct {
     uint32_t count;
     search_point plain;  /* every technique off; peak_bytes 0: it cannot be planned, or was not wished for */
     uint64_t candidates; /* how many combinations there are, */
+    uint32_t sketched;   /* how many of them were sketched, */
     uint32_t outlined;   /* how many outlines were asked for, some of them twice, */
     uint32_t given_up;   /* how many of those were given up, as one program is beyond reach, */
     uint32_t planned;    /* and how many plans were packed and proved */

@@ -18,6 +18,7 @@ typedef struct {
     candidates *all;
     outline *items;
     const tables *tables; /* of the stem whose values are outlined; NULL: of states */
+    bool sketch;
 } outlines;
 
 static void outline_choice(const void *context, uint32_t index, compose_choice *out) {
@@ -123,11 +124,36 @@ static status list_states(const space *s, uint16_t stem, tables *t) {
     return STATUS_OK;
 }
 
+static status outline_all(candidates *all, const outlines *o, uint32_t count, const compose_reach *reach) {
+    visit v = { .run = all->run,
+                .memory = &all->memory,
+                .sketch = o->sketch,
+                .reach = *reach,
+                .context = (void *)o,
+                .choice = outline_choice,
+                .take = outline_take };
+    if (o->sketch)
+        all->sketched += count;
+    else
+        all->outlined += count;
+    return visit_all(&v, count);
+}
+
+/* Where other passes may leave less of what persists, as sharding does among ranks, that part is not looked
+ * at, and nothing is too slow: their settings may be faster too. */
+static compose_reach reach_of_states(const candidates *all, const tables *t) {
+    compose_reach reach = candidates_reach(all, false);
+    reach.frees = roles_freed(all->space, t->states[0].code.stem);
+    if (reach.frees) reach.seconds = HUGE_VAL;
+    return reach;
+}
+
 /* Chooses a companion for each effect that some state within reach has. A state that was given up alone is
  * out of reach with all values too: its persistent tensors, or its tables, are too large, or it is too slow
  * as well (compose_reach), and other passes improve none of these (outline_states). */
 static status list_effects(const candidates *all, tables *t) {
     const space *s = all->space;
+    t->effects = 0;
     for (uint32_t i = 0; i < t->state_count; i++) {
         uint32_t e = 0, effect = effect_of(s, &t->states[i].code);
         if (!t->states[i].least.peak_bytes || t->states[i].least.given_up) continue;
@@ -139,6 +165,25 @@ static status list_effects(const candidates *all, tables *t) {
             t->companion[e] = i;
     }
     return STATUS_OK;
+}
+
+/* Chooses companions until those that are chosen have outlines of their own: bounds take away what these have
+ * (stem_bound), so that less is not enough. */
+static status outline_companions(candidates *all, tables *t) {
+    compose_reach reach = reach_of_states(all, t);
+    for (;;) {
+        outline chosen[EFFECTS];
+        uint32_t count = 0, at[EFFECTS];
+        TRY(list_effects(all, t));
+        for (uint32_t e = 0; e < t->effects; e++)
+            if (t->states[t->companion[e]].least.sketched) {
+                at[count] = t->companion[e];
+                chosen[count++] = t->states[t->companion[e]];
+            }
+        if (!count) return STATUS_OK;
+        TRY(outline_all(all, &(outlines){ .all = all, .items = chosen }, count, &reach));
+        for (uint32_t i = 0; i < count; i++) t->states[at[i]] = chosen[i];
+    }
 }
 
 /* Lists the values next to each companion. With all other passes off the candidate is the companion itself,
@@ -284,17 +329,6 @@ static void tables_close(tables *t) {
     *t = (tables){ 0 };
 }
 
-static status outline_all(candidates *all, const outlines *o, uint32_t count, const compose_reach *reach) {
-    visit v = { .run = all->run,
-                .memory = &all->memory,
-                .reach = *reach,
-                .context = (void *)o,
-                .choice = outline_choice,
-                .take = outline_take };
-    all->outlined += count;
-    return visit_all(&v, count);
-}
-
 /* A state that was given up bounds all candidates that have it. Of others, values are not known so far. */
 static void note_above(candidates *all, const tables *t) {
     for (uint32_t i = 0; i < t->state_count; i++) {
@@ -304,21 +338,18 @@ static void note_above(candidates *all, const tables *t) {
     }
 }
 
-/* Where other passes may leave less of what persists, as sharding does among ranks, that part is not looked
- * at, and nothing is too slow: their settings may be faster too. */
 static status outline_states(candidates *all, tables *t) {
-    outlines o = { .all = all, .items = t->states };
-    compose_reach reach = candidates_reach(all, false);
-    reach.frees = roles_freed(all->space, t->states[0].code.stem);
-    if (reach.frees) reach.seconds = HUGE_VAL;
+    outlines o = { .all = all, .items = t->states, .sketch = all->sketches };
+    compose_reach reach = reach_of_states(all, t);
     TRY(outline_all(all, &o, t->state_count, &reach));
+    TRY(outline_companions(all, t));
     note_above(all, t);
     return STATUS_OK;
 }
 
 /* With another state the same values may take less, and less time: only is_beyond gives them up. */
 static status outline_values(candidates *all, tables *t) {
-    outlines o = { .all = all, .items = t->values, .tables = t };
+    outlines o = { .all = all, .items = t->values, .tables = t, .sketch = all->sketches };
     compose_reach reach = candidates_reach(all, true);
     reach.unwaited = true; /* stem_bound reads no other seconds of values */
     if (all->limit < UINT64_MAX || all->run->away_limit || all->reach.peak_bytes < UINT64_MAX)
@@ -333,7 +364,6 @@ status stem_add(candidates *all, uint16_t stem) {
     tables t = { 0 };
     status result = list_states(all->space, stem, &t);
     if (result == STATUS_OK) result = outline_states(all, &t);
-    if (result == STATUS_OK) result = list_effects(all, &t);
     for (uint32_t i = 0; i < t.state_count && result == STATUS_OK; i++)
         result = add_outline(all, &t.states[i]);
     if (result == STATUS_OK && t.effects) {

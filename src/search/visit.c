@@ -17,6 +17,7 @@ typedef struct {
     const visit *v;
     compose_stem *stems;     /* the open ones */
     compose_trunk *trunks;   /* by thread */
+    sketcher *sketchers;     /* by thread; they open stems of their own */
     uint32_t *first;         /* by stem: its first index in the list; the last entry is the list's length */
     compose_least *found;    /* by thread: smallest peak and largest tables, for v->memory */
     uint32_t begin, open;    /* the first open stem, and how many are open */
@@ -56,6 +57,7 @@ static void open_stem(void *context, int64_t index, int thread) {
     const walk *w = context;
     compose_choice c;
     uint64_t refused = memory_refused();
+    if (w->v->sketch) return;
     w->v->choice(w->v->context, w->first[w->begin + index], &c);
     /* A failure stays in the stem: all candidates of the stem fail with it. */
     limit_graphs(w->v);
@@ -82,6 +84,13 @@ static void remember(compose_least *all, const compose_least *found) {
         all->peak_bytes = found->peak_bytes;
 }
 
+static status outlined(const walk *w, const compose_choice *c, const compose_reach *reach, int thread,
+                       compose_least *found) {
+    if (!w->v->sketch) return compose_bound(w->v->run, c, &w->trunks[thread], reach, found);
+    w->sketchers[thread].most = w->kept;
+    return sketch_bound(&w->sketchers[thread], w->v->run, c, reach, found);
+}
+
 static void look_at_batch(const walk *w, uint32_t batch, int thread) {
     const visit *v = w->v;
     compose_trunk *trunk = &w->trunks[thread];
@@ -99,8 +108,7 @@ static void look_at_batch(const walk *w, uint32_t batch, int thread) {
         reach.index = at;
         compose_least found;
         uint64_t refused = memory_refused();
-        status result =
-            v->plan ? planned(v, &c, trunk, &found) : compose_bound(v->run, &c, trunk, &reach, &found);
+        status result = v->plan ? planned(v, &c, trunk, &found) : outlined(w, &c, &reach, thread, &found);
         note_failure(w, thread, result, refused);
         if (result != STATUS_OK) found = (compose_least){ 0 };
         remember(&w->found[thread], &found);
@@ -150,6 +158,7 @@ static void look_at_all(walk *w) {
         threads_for(batches_of(w), look_at, w);
     for (uint32_t t = 0; t < threads; t++) {
         compose_trunk_close(&w->trunks[t]);
+        sketch_close(&w->sketchers[t]);
         if (w->found[t].table_bytes > m->table_bytes) m->table_bytes = w->found[t].table_bytes;
         if (w->found[t].peak_bytes < m->least_peak) m->least_peak = w->found[t].peak_bytes;
     }
@@ -209,10 +218,11 @@ status visit_all(const visit *v, uint32_t count) {
     walk w = { .v = v,
                .stems = memory_new(threads, sizeof *w.stems),
                .trunks = memory_new(threads, sizeof *w.trunks),
+               .sketchers = memory_new(threads, sizeof *w.sketchers),
                .found = memory_new(threads, sizeof *w.found),
                .failures = memory_new(threads, sizeof *w.failures),
                .first = memory_room(count + 1u, sizeof *w.first) };
-    bool enough = w.stems && w.trunks && w.found && w.failures && w.first;
+    bool enough = w.stems && w.trunks && w.sketchers && w.found && w.failures && w.first;
     status result = enough ? STATUS_OK : status_set(STATUS_FAILED, "no memory to search");
     uint32_t stems = enough && count ? find_stems(v, count, w.first) : 0;
     while (w.begin < stems && result == STATUS_OK) {
@@ -221,6 +231,7 @@ status visit_all(const visit *v, uint32_t count) {
     }
     memory_free(w.stems);
     memory_free(w.trunks);
+    memory_free(w.sketchers);
     memory_free(w.found);
     memory_free(w.failures);
     memory_free(w.first);

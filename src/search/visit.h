@@ -3,7 +3,7 @@
  * stems are open at once as threads work, and at most as many threads work as the memory has room for. */
 #pragma once
 
-#include "chain/compose.h"
+#include "chain/sketch.h"
 
 /* What the visits of a search have seen so far. The number of threads follows from it: their candidates must
  * fit into what the chosen plan will take at least, so it is (least_peak - code) / table_bytes. */
@@ -17,7 +17,8 @@ static const visit_memory visit_memory_none = { .least_peak = UINT64_MAX };
 typedef struct {
     const compose_run *run;
     visit_memory *memory;
-    bool plan;           /* true: choices are planned; false: they are outlined */
+    bool plan;           /* true: choices are planned; false: they are outlined, */
+    bool sketch;         /* or sketched */
     compose_reach reach; /* an outline beyond this is given up; its context and index are the visit's */
     void *context;       /* handed to `choice`, `take` and `reach.beyond` */
     void (*choice)(const void *context, uint32_t index, compose_choice *out);

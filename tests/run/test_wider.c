@@ -48,7 +48,7 @@ static void pin_micro_batch(search_request *q, int64_t micro) {
     q->micro_batch = q->run.unit && (micro > unit || unit % micro) ? unit : micro;
 }
 
-static void draw_model(lab *l, uint32_t *random) {
+static void draw_model(lab *l, uint32_t *random, int64_t layers) {
     lab_sizes s = { .layers = 1 + lab_random(random, 3),
                     .heads = 1 + lab_random(random, 3),
                     .context = 4 + lab_random(random, 60),
@@ -60,6 +60,7 @@ static void draw_model(lab *l, uint32_t *random) {
     static const int64_t contexts[] = { 64, 128, 256 };
     if (lab_random(random, 4) == 0) s.context = contexts[lab_random(random, 3)];
     if (lab_random(random, 12) == 0) s.layers = 5 + lab_random(random, 8);
+    if (layers) s.layers = layers;
     s.channels = s.heads * 4 * (1 + lab_random(random, 12));
     if (s.decoder) s.dropout = 0;
     lab_open(l, &s);
@@ -235,18 +236,18 @@ static void on_a_gpu(search_request *q, uint32_t *random) {
     q->run.lower.rates = at.device.rates(&at.device, q->run.lower.threads);
 }
 
-static void it_finds_what_planning_all_finds(void **state) {
-    (void)state;
-    uint32_t random = 77;
+/* deep: so many layers that most candidates are sketched (chain/sketch.h). */
+static void compare_with_planning_all(uint32_t random, int count, bool deep) {
     uint64_t planned = 0;
-    for (int i = 0; i < cases(24, 400); i++) {
+    for (int i = 0; i < count; i++) {
         lab l;
-        draw_model(&l, &random);
+        draw_model(&l, &random, deep ? 14 + lab_random(&random, 14) : 0);
         search_request q = { .run = l.run,
                              .allowed = lab_random(&random, 8) ? PASS_REASSOCIATING : PASS_EXACT };
         q.run.model = &l.model;
         if (lab_random(&random, 2)) q.run.folder = ".";
         if (i % 3 == 2) q.run.ranks = 0, on_a_gpu(&q, &random); /* where several ranks don't train yet */
+        if (deep) q.run.lower.rates.cache_bytes = 64;           /* less than a layer */
         for (int k = 0; pass_table[k]; k++)
             if (q.allowed != PASS_EXACT && lab_random(&random, 2)) allow(&q, k);
         space s;
@@ -265,6 +266,16 @@ static void it_finds_what_planning_all_finds(void **state) {
     printf("%llu combinations were planned, %d times with a limit on what is away\n",
            (unsigned long long)planned, limits_compared);
     assert_true(limits_compared > 0);
+}
+
+static void it_finds_what_planning_all_finds(void **state) {
+    (void)state;
+    compare_with_planning_all(77, cases(24, 400), false);
+}
+
+static void of_deep_models_as_well(void **state) {
+    (void)state;
+    compare_with_planning_all(79, cases(6, 400), true);
 }
 
 /* ---- wider and wider ---- */
@@ -297,7 +308,7 @@ static void wider_is_never_worse(void **state) {
     uint32_t random = 99;
     for (int i = 0; i < cases(40, 600); i++) {
         lab l;
-        draw_model(&l, &random);
+        draw_model(&l, &random, 0);
         search_request narrow = { .run = l.run, .allowed = PASS_EXACT };
         narrow.run.model = &l.model;
         for (int k = 0; pass_table[k]; k++)
@@ -333,6 +344,7 @@ static void wider_is_never_worse(void **state) {
 int main(void) {
     threads_set(2);
     const struct CMUnitTest tests[] = { cmocka_unit_test(it_finds_what_planning_all_finds),
+                                        cmocka_unit_test(of_deep_models_as_well),
                                         cmocka_unit_test(wider_is_never_worse) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

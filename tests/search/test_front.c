@@ -511,7 +511,7 @@ static void few_are_planned(void **state) {
     setup_options o = setup_defaults();
     o.model = "llama-3.1-405b", o.batch = 4, o.context = 4096, o.threads = 2;
     must(setup_open(&o, NULL, &s));
-    s.config.decoder.layers = 4;
+    s.config.decoder.layers = s.model.layers = 4;
     for (size_t i = 0; i < sizeof wishes / sizeof *wishes; i++) {
         search_front front;
         must(search_run(&s.request, &wishes[i], &front));

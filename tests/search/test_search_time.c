@@ -23,7 +23,7 @@ static double seconds_of(int64_t layers, uint64_t budget) {
     setup_options o = setup_defaults();
     o.model = "llama-3.1-405b", o.batch = 1, o.context = 4096, o.threads = 2;
     must(setup_open(&o, NULL, &s));
-    if (layers) s.config.decoder.layers = layers;
+    if (layers) s.config.decoder.layers = s.model.layers = layers;
     search_front front;
     char advice[ADVISE_BYTES];
     clock_t begin = clock();

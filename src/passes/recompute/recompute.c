@@ -193,6 +193,14 @@ static status check(const graph *g, const pass_setting *s, const pass_context *c
                       (int)r.sites);
 }
 
+static int64_t divides(const pass_setting *s) {
+    return s->value[SETTING_BLOCKS] < ALL_BLOCKS ? s->value[SETTING_BLOCKS] : 0;
+}
+
+static pass_setting divide(const pass_setting *s, int64_t blocks) {
+    return make_setting(s->value[SETTING_LEVEL], blocks, s->value[SETTING_REST]);
+}
+
 /* ---- rewriting ---- */
 
 typedef struct {
@@ -266,4 +274,6 @@ const pass pass_recompute = { .name = "recompute",
                               .parse = parse,
                               .settings = settings,
                               .check = check,
-                              .run = run };
+                              .run = run,
+                              .divides = divides,
+                              .divide = divide };
