@@ -36,8 +36,9 @@ struct tensor_view {
     std::vector<unsigned> writers;               /* threads that have such */
 };
 tensor_view &view() {
-    static thread_local tensor_view v;
-    return v;
+    static thread_local std::unique_ptr<tensor_view> v; /* a thread that runs no block has none */
+    if (!v) v.reset(new tensor_view());
+    return *v;
 }
 
 /* ---- descriptors ---- */
@@ -107,7 +108,8 @@ struct group {
     std::deque<product> under_way;
 };
 group &group_of(unsigned thread) {
-    static thread_local group all[GROUPS];
+    static thread_local std::unique_ptr<group[]> all;
+    if (!all) all.reset(new group[GROUPS]());
     return all[thread / GPU_GROUP];
 }
 
@@ -138,11 +140,12 @@ void unpack(const std::vector<piece> &from, unsigned lines, bool crossed, group_
 
 /* Products of numbers of 16 bits and of 8 are exact in f64, and nearly so are their sums. */
 void multiply(const product &p) {
-    static thread_local double a[LINES][MOST_DEPTH], b[MOST_COLUMNS][MOST_DEPTH];
+    std::unique_ptr<double[][MOST_DEPTH]> a(new double[LINES][MOST_DEPTH]());
+    std::unique_ptr<double[][MOST_DEPTH]> b(new double[MOST_COLUMNS][MOST_DEPTH]());
     const group_product &w = p.what;
     const unsigned depth = w.numbers == GROUP_BF16 || w.numbers == GROUP_F16 ? 16 : 32;
-    unpack(p.a, LINES, w.a_crossed, w.numbers, false, a);
-    unpack(p.b, w.columns, w.b_crossed, w.numbers, true, b);
+    unpack(p.a, LINES, w.a_crossed, w.numbers, false, a.get());
+    unpack(p.b, w.columns, w.b_crossed, w.numbers, true, b.get());
     for (unsigned t = 0; t < GPU_GROUP; t++)
         for (unsigned i = 0; i < w.columns / 2; i++) {
             unsigned row = t / 32 * 16 + t % 32 / 4 + i % 4 / 2 * 8, column = i / 4 * 8 + t % 4 * 2 + i % 2;
