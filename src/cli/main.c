@@ -183,9 +183,10 @@ static void wait_for_rank_0(int tenths) {
     if (!ended_by_launcher) speak();
 }
 
-/* Where rank 0 says nothing the others speak one after the other: the first ends all. */
+/* Where rank 0 says nothing the others speak one after the other: the first ends all. A second apart, since on a
+ * busy machine a launcher takes as long to end a process. */
 static int turn(void) {
-    enum { MOST = 8 };
+    enum { MOST = 3 };
     int before = comm_world().rank - 1;
     return before < 0 ? 0 : before < MOST ? before : MOST;
 }
@@ -195,7 +196,7 @@ static int turn(void) {
 static void leave(status result) {
     if (result != STATUS_OK) signal(SIGTERM, SIG_IGN);
     if (result != STATUS_OK && is_silent() && comm_world().world == 1) wait_for_rank_0(30);
-    if (result != STATUS_OK && is_silent() && comm_is_broken()) wait_for_rank_0(10 + 5 * turn());
+    if (result != STATUS_OK && is_silent() && comm_is_broken()) wait_for_rank_0(25 + 10 * turn());
     if (comm_is_broken()) comm_abort((int)result); /* whoever is waited for does not come */
     ranks_end();
 }

@@ -210,17 +210,27 @@ static void kinds_go_by_the_operands(void **state) {
     }
 }
 
+/* What no sample is of keeps the table's rates. */
+static bool all_are_measured(const device_rates *r, int threads) {
+    device_rates table = device_rates_default(threads);
+    bool all = true;
+    for (int k = 0; k < WORK_KINDS; k++) all &= memcmp(&r->flops[k], &table.flops[k], sizeof *r->flops) != 0;
+    return all;
+}
+
+/* Of a busy machine samples of a hundredth of a second may tell nothing of a kind: the next do. */
 static void measuring_gives_rates(void **state) {
+    enum { TRIES = 10 };
     (void)state;
     for (int threads = 1; threads <= 2; threads++) {
         device_rates r;
         measure_result told;
         measure_observer quick = { .seconds = 0.01 };
-        must(measure_rates(threads, &quick, &r, &told));
-        device_rates table = device_rates_default(threads); /* what no sample is of keeps its rates */
-        for (int k = 0; k < WORK_KINDS; k++)
-            assert_true(r.flops[k] > 1e6 && r.flops[k] < 1e16 &&
-                        memcmp(&r.flops[k], &table.flops[k], sizeof *r.flops) != 0);
+        int tries = 0;
+        do must(measure_rates(threads, &quick, &r, &told));
+        while (!all_are_measured(&r, threads) && ++tries < TRIES);
+        assert_true(tries < TRIES);
+        for (int k = 0; k < WORK_KINDS; k++) assert_true(r.flops[k] > 1e6 && r.flops[k] < 1e16);
         assert_true(r.bandwidth > 1e6 && r.cached > 1e6 && r.moved > 1e6 && r.draws > 1e5);
         assert_true(r.call_seconds > 0 && r.call_seconds < 1 && r.scale == 1 && r.cache_bytes > 0);
     }
