@@ -183,8 +183,8 @@ static void wait_for_rank_0(int tenths) {
     if (!ended_by_launcher) speak();
 }
 
-/* Where rank 0 says nothing the others speak one after the other: the first ends all. A second apart, since on a
- * busy machine a launcher takes as long to end a process. */
+/* Where rank 0 says nothing the others speak one after the other: the first ends all. A second apart, since
+ * on a busy machine a launcher takes as long to end a process. */
 static int turn(void) {
     enum { MOST = 3 };
     int before = comm_world().rank - 1;

@@ -152,7 +152,7 @@ uint64_t plan_growing_bytes(const graph *g) {
 graph_room plan_graph_room(uint64_t memory) {
     graph_room room = tables_of_each;
     uint64_t code = device_runtime_reserve(0).code;
-    room.bytes = memory > code ? (memory - code) / 7 * 4 : 0;
+    room.bytes = memory > code ? (memory - code) / 2 : 0;
     room.bytes += !room.bytes;
     return room;
 }
@@ -194,9 +194,9 @@ static void sum_up(plan *p, int threads) {
     plan_reserve(p, 0);
 }
 
-/* Its graphs on their way through the passes, with what is lowered and packed of them: up to 1.5 times the
- * tables were seen where memory is tight (search/visit.c), beside 2 MiB less code than is reserved. */
-uint64_t plan_making_bytes(uint64_t table_bytes) { return table_bytes + table_bytes / 4 * 3; }
+/* Its graphs on their way through the passes, with what is lowered and packed of them: up to 1.85 times the
+ * tables were seen where memory is tight (search/visit.c), beside all code that is reserved. */
+uint64_t plan_making_bytes(uint64_t table_bytes) { return 2 * table_bytes; }
 
 /* The peak is the larger of planning and running. In models that are deep and narrow, planning takes more.
  * What it takes more is counted as tables of the runtime, so that categories add up to the peak. Planning is

@@ -154,8 +154,6 @@ device_runtime device_runtime_reserve(int threads) {
     uint64_t code = 512u << 20; /* the sanitizer's shadow and quarantine */
 #elif defined(SNUG_CUDA_PLANNED)
     uint64_t code = 8u << 20;
-#elif defined(SNUG_CUDA_EMULATED)
-    uint64_t code = 11u << 20; /* with kernels for GPUs, which are code of the host */
 #else
     uint64_t code = 9u << 20; /* with kernels for GPUs */
 #endif
