@@ -18,8 +18,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")" || exit 2
 #   other), what compares planned with resident memory, and what trains. Of random cases and compared numbers these
 #   take fewer under the sanitizers (tests/sanitized.h).
 not_sanitized='^test_(cli|memory_from_outside|runs|kills|failures|install|guide|measure|wider|resume|resume_budgets'
-not_sanitized+='|sketch|solve|precision|same_run|lines|front|recorded_plans|combinations|estimate|(estimate|search)_time'
-not_sanitized+='|predict|progress|refusals|mixes|token_runs|lanes_measured|words|headers|examples'
+not_sanitized+='|solve|precision|same_run|lines|front|recorded_plans|combinations|estimate|(estimate|search)_time'
+not_sanitized+='|predict|sketch|progress|refusals|mixes|token_runs|lanes_measured|words|headers|examples'
 not_sanitized+='|ranks_(faults|groups|random|requeued|slurm|transport)|admit_slurm|slow_links|browser|pages_shown)$'
 sanitized_alone='^(fuzz_.*|test_(json|safetensors|file|event_file|formats|masking|graph|schedule|comm|journal'
 sanitized_alone+='|options|texts|status|emit|readers|gaps|hard_configs|bad_inputs|oom|torch|vllm|llmc'
