@@ -25,3 +25,25 @@ typedef struct {
             16                                                                                               \
         }                                                                                                    \
     }
+
+/* ---- few rows ---- */
+
+/* Forms of n rows of a, at most 32: those behind the sixteenth are in tiles of their own, which are not there
+ * where there are none. `ACROSS`: b's rows run along the columns, and it comes woven. 0 and 1: sums of the
+ * lower rows, 2 and 3: of the upper; 4 and 5: a; 6 and 7: b. `ALONG`: lines of b are a tile as they lie. 0
+ * and 1: sums of 32 lines by the lower rows, 2 and 3: by the upper; 4 and 5: b; 6 and 7: a. */
+#define TILE_FORM_LOWER(n) (uint8_t)((n) < 16 ? (n) : 16)
+#define TILE_FORM_UPPER(n) (uint8_t)((n) > 16 ? (n)-16 : 0)
+#define TILE_FORM_IF_UPPER(n, x) (uint8_t)((n) > 16 ? (x) : 0)
+#define TILE_FORM_ACROSS(n)                                                                                  \
+    [n] = { .palette = 1,                                                                                    \
+            .row_bytes = { 64, 64, TILE_FORM_IF_UPPER(n, 64), TILE_FORM_IF_UPPER(n, 64), 64,                 \
+                           TILE_FORM_IF_UPPER(n, 64), 64, 64 },                                              \
+            .rows = { TILE_FORM_LOWER(n), TILE_FORM_LOWER(n), TILE_FORM_UPPER(n), TILE_FORM_UPPER(n),        \
+                      TILE_FORM_LOWER(n), TILE_FORM_UPPER(n), 16, 16 } }
+#define TILE_FORM_ALONG(n)                                                                                   \
+    [n] = { .palette = 1,                                                                                    \
+            .row_bytes = { 4 * TILE_FORM_LOWER(n), 4 * TILE_FORM_LOWER(n), 4 * TILE_FORM_UPPER(n),           \
+                           4 * TILE_FORM_UPPER(n), 64, 64, 4 * TILE_FORM_LOWER(n), 4 * TILE_FORM_UPPER(n) }, \
+            .rows = { 16, 16, TILE_FORM_IF_UPPER(n, 16), TILE_FORM_IF_UPPER(n, 16), 16, 16, 16,              \
+                      TILE_FORM_IF_UPPER(n, 16) } }

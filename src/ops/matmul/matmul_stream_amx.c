@@ -21,29 +21,11 @@ enum {
 
 /* ---- forms of the registers ---- */
 
-/* Rows in the lower and the upper tile of a. */
-#define LOWER(rows) (uint8_t)((rows) < VECTOR ? (rows) : VECTOR)
-#define UPPER(rows) (uint8_t)((rows) > VECTOR ? (rows)-VECTOR : 0)
-#define WHERE(rows, x) (uint8_t)((rows) > VECTOR ? (x) : 0)
-
-/* 0 and 1: sums of the lower rows, 2 and 3: of the upper; 4 and 5: a; 6 and 7: b. */
-#define ACROSS(n)                                                                                            \
-    [n] = { .palette = 1,                                                                                    \
-            .row_bytes = { BYTES, BYTES, WHERE(n, BYTES), WHERE(n, BYTES), BYTES, WHERE(n, BYTES), BYTES,    \
-                           BYTES },                                                                          \
-            .rows = { LOWER(n), LOWER(n), UPPER(n), UPPER(n), LOWER(n), UPPER(n), WORDS, WORDS } }
-/* 0 and 1: sums of 32 lines by the lower rows, 2 and 3: by the upper; 4 and 5: b; 6 and 7: a. */
-#define ALONG(n)                                                                                             \
-    [n] = { .palette = 1,                                                                                    \
-            .row_bytes = { 4 * LOWER(n), 4 * LOWER(n), 4 * UPPER(n), 4 * UPPER(n), BYTES, BYTES,             \
-                           4 * LOWER(n), 4 * UPPER(n) },                                                     \
-            .rows = { VECTOR, VECTOR, WHERE(n, VECTOR), WHERE(n, VECTOR), VECTOR, VECTOR, WORDS,             \
-                      WHERE(n, WORDS) } }
 #define OF_EACH_WIDTH(form)                                                                                  \
     form(1), form(2), form(3), form(4), form(6), form(8), form(12), form(16), form(24), form(32)
 
-static const tile_form across_forms[MATMUL_STREAM_ROWS + 1] = { OF_EACH_WIDTH(ACROSS) };
-static const tile_form along_forms[MATMUL_STREAM_ROWS + 1] = { OF_EACH_WIDTH(ALONG) };
+static const tile_form across_forms[MATMUL_STREAM_ROWS + 1] = { OF_EACH_WIDTH(TILE_FORM_ACROSS) };
+static const tile_form along_forms[MATMUL_STREAM_ROWS + 1] = { OF_EACH_WIDTH(TILE_FORM_ALONG) };
 
 /* Asks for 32 lines, `stride` apart: into the second cache; near: from there into the first. */
 TARGET static INLINE void ask(const char *at, int64_t stride) {

@@ -24,30 +24,12 @@ enum {
 
 /* ---- forms of the registers ---- */
 
-/* Rows in the lower and the upper tile of a. */
-#define LOWER(rows) (uint8_t)((rows) < WORDS ? (rows) : WORDS)
-#define UPPER(rows) (uint8_t)((rows) > WORDS ? (rows)-WORDS : 0)
-#define WHERE(rows, x) (uint8_t)((rows) > WORDS ? (x) : 0)
-
-/* 0 and 1: sums of the lower rows, 2 and 3: of the upper; 4 and 5: a; 6 and 7: b. */
-#define ACROSS(n)                                                                                            \
-    [n] = { .palette = 1,                                                                                    \
-            .row_bytes = { BYTES, BYTES, WHERE(n, BYTES), WHERE(n, BYTES), BYTES, WHERE(n, BYTES), BYTES,    \
-                           BYTES },                                                                          \
-            .rows = { LOWER(n), LOWER(n), UPPER(n), UPPER(n), LOWER(n), UPPER(n), WORDS, WORDS } }
-/* 0 and 1: sums of 32 lines by the lower rows, 2 and 3: by the upper; 4 and 5: b; 6 and 7: a. */
-#define ALONG(n)                                                                                             \
-    [n] = { .palette = 1,                                                                                    \
-            .row_bytes = { 4 * LOWER(n), 4 * LOWER(n), 4 * UPPER(n), 4 * UPPER(n), BYTES, BYTES,             \
-                           4 * LOWER(n), 4 * UPPER(n) },                                                     \
-            .rows = { WORDS, WORDS, WHERE(n, WORDS), WHERE(n, WORDS), WORDS, WORDS, WORDS,                   \
-                      WHERE(n, WORDS) } }
 #define EIGHT(form, n)                                                                                       \
     form(n), form(n + 1), form(n + 2), form(n + 3), form(n + 4), form(n + 5), form(n + 6), form(n + 7)
 #define OF_EACH(form) EIGHT(form, 1), EIGHT(form, 9), EIGHT(form, 17), EIGHT(form, 25)
 
-static const tile_form across_forms[MATMUL_INT8_STREAM_ROWS + 1] = { OF_EACH(ACROSS) };
-static const tile_form along_forms[MATMUL_INT8_STREAM_ROWS + 1] = { OF_EACH(ALONG) };
+static const tile_form across_forms[MATMUL_INT8_STREAM_ROWS + 1] = { OF_EACH(TILE_FORM_ACROSS) };
+static const tile_form along_forms[MATMUL_INT8_STREAM_ROWS + 1] = { OF_EACH(TILE_FORM_ALONG) };
 
 /* Asks for `lines` lines of memory, `stride` apart: into the second cache; near: from there into the first.
  */
