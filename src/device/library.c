@@ -1,6 +1,5 @@
 #include "device/library.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,10 +8,11 @@
 #include "base/hash.h"
 #include "base/memory.h"
 #include "device/library_calls.h"
+#include "device/library_file.h"
 
 /* The products of a model are few, since layers repeat; those of a search are as many for each micro-batch.
  */
-enum { BUCKETS = 512, LEAST_VERSION = 12 };
+enum { BUCKETS = 512 };
 
 /* A product that the library was asked for, with what describes it there: made once, so that a call makes
  * none, and kept as long as the library is open, which is until the process ends. */
@@ -32,7 +32,7 @@ static struct {
     const char *(*words)(int result);
     library_handle handle;
     void *stream;
-    char name[48];
+    char name[LIBRARY_NAME_BYTES];
     known_product *known[BUCKETS];
     char failed[160];
 } own;
@@ -41,69 +41,33 @@ static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER; /* of what is known */
 
 /* ---- opening ---- */
 
-static const struct {
-    const char *name;
-    void *to; /* a pointer to a function */
-} calls[] = {
+static const library_call calls[] = {
 #define CALL(name, arguments) { "cublasLt" #name, &own.name },
     LIBRARY_CALLS(CALL)
 #undef CALL
         { "cublasLtGetStatusString", &own.words },
 };
 
-static status find_library(void) {
-    static const char *const names[] = { "libcublasLt.so.13", "libcublasLt.so.12" };
-    for (size_t i = 0; !own.library && i < sizeof names / sizeof *names; i++)
-        own.library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-    if (own.library) return STATUS_OK;
-    return status_set(
-        STATUS_INVALID,
-        "cuBLASLt is not to be had: %s (install libcublas, or say where it is in LD_LIBRARY_PATH)",
-        dlerror());
-}
-
-static status find_calls(void) {
-    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
-        void *at = dlsym(own.library, calls[i].name);
-        if (!at)
-            return status_set(STATUS_INVALID, "libcublasLt has no %s: it is another library's",
-                              calls[i].name);
-        memcpy(calls[i].to, &at, sizeof at);
-    }
-    return STATUS_OK;
-}
-
-/* 12.9.1 is 120901, 13.1.0 is 130100. */
-static void name_it(size_t version) {
-    snprintf(own.name, sizeof own.name, "cuBLASLt %zu.%zu.%zu", version / 10000, version / 100 % 100,
-             version % 100);
-}
-
-static status open_found(bool emulated) {
-    size_t (*get_version)(void) = NULL;
-    void *at = dlsym(own.library, "cublasLtGetVersion");
-    memcpy(&get_version, &at, sizeof at);
-    size_t version = get_version ? get_version() : 0;
-    if (emulated && !dlsym(own.library, "snug_standin"))
-        return status_set(STATUS_INVALID, "the emulated GPU takes no library but a stand-in for tests, and "
-                                          "libcublasLt is none");
-    if (version / 10000 < LEAST_VERSION)
-        return status_set(STATUS_INVALID, "libcublasLt says that it is version %zu, and %d or later is taken",
-                          version, LEAST_VERSION);
-    TRY(find_calls());
-    int result = own.Create(&own.handle);
-    if (result != 0) return status_set(STATUS_INVALID, "cuBLASLt can't begin: %s", own.words(result));
-    name_it(version);
-    return STATUS_OK;
-}
+static const library_file file = { .title = "cuBLASLt",
+                                   .called = "libcublasLt",
+                                   .package = "libcublas",
+                                   .files = { "libcublasLt.so.13", "libcublasLt.so.12" },
+                                   .version_call = "cublasLtGetVersion",
+                                   .least_version = 12 };
 
 status library_open(void *stream, bool emulated) {
+    char name[LIBRARY_NAME_BYTES];
     if (own.name[0]) return STATUS_OK;
-    TRY(find_library());
+    TRY(library_file_open(&file, emulated, calls, sizeof calls / sizeof *calls, &own.library, name));
+    int result = own.Create(&own.handle);
+    if (result != 0) {
+        status refused = status_set(STATUS_INVALID, "cuBLASLt can't begin: %s", own.words(result));
+        library_file_close(&own.library);
+        return refused;
+    }
     own.stream = stream;
-    status result = open_found(emulated);
-    if (result != STATUS_OK) dlclose(own.library), own.library = NULL;
-    return result;
+    memcpy(own.name, name, sizeof name);
+    return STATUS_OK;
 }
 
 const char *library_name(void) { return own.name; }

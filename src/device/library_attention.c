@@ -1,6 +1,5 @@
 #include "device/library_attention.h"
 
-#include <dlfcn.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -12,10 +11,11 @@
 #include "base/memory.h"
 #include "base/units.h"
 #include "device/library_attention_calls.h"
+#include "device/library_file.h"
 
 typedef library_attention_handle handle;
 
-enum { BUCKETS = 64, LEAST_VERSION = 9, WORKSPACE_ALIGNMENT = 256, PLAN_ALIGNMENT = 64 };
+enum { BUCKETS = 64, WORKSPACE_ALIGNMENT = 256, PLAN_ALIGNMENT = 64 };
 
 /* An attention that the library was asked for, and the plan that makes it, where it was prepared: kept as
  * long as the library is open, which is until the process ends. */
@@ -34,7 +34,7 @@ static struct {
 #undef CALL
     const char *(*words)(int result);
     handle handle;
-    char name[48];
+    char name[LIBRARY_NAME_BYTES];
     known_attention *known[BUCKETS];
     char failed[160];
 } own;
@@ -43,33 +43,19 @@ static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER; /* of what is known */
 
 /* ---- opening ---- */
 
-static const struct {
-    const char *name;
-    void *to; /* a pointer to a function */
-} calls[] = {
+static const library_call calls[] = {
 #define CALL(name, arguments) { "cudnn" #name, &own.name },
     LIBRARY_ATTENTION_CALLS(CALL)
 #undef CALL
         { "cudnnGetErrorString", &own.words },
 };
 
-static status find_library(void) {
-    own.library = dlopen("libcudnn.so.9", RTLD_NOW | RTLD_LOCAL);
-    if (own.library) return STATUS_OK;
-    return status_set(STATUS_INVALID,
-                      "cuDNN is not to be had: %s (install libcudnn9, or say where it is in LD_LIBRARY_PATH)",
-                      dlerror());
-}
-
-static status find_calls(void) {
-    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
-        void *at = dlsym(own.library, calls[i].name);
-        if (!at)
-            return status_set(STATUS_INVALID, "libcudnn has no %s: it is another library's", calls[i].name);
-        memcpy(calls[i].to, &at, sizeof at);
-    }
-    return STATUS_OK;
-}
+static const library_file file = { .title = "cuDNN",
+                                   .called = "libcudnn",
+                                   .package = "libcudnn9",
+                                   .files = { "libcudnn.so.9" },
+                                   .version_call = "cudnnGetVersion",
+                                   .least_version = 9 };
 
 static status begin(void *stream) {
     int result = own.Create(&own.handle);
@@ -80,30 +66,15 @@ static status begin(void *stream) {
     return status_set(STATUS_INVALID, "cuDNN takes no stream: %s", own.words(result));
 }
 
-/* 9.26.0 is 92600. */
-static status open_found(void *stream, bool emulated) {
-    size_t (*get_version)(void) = NULL;
-    void *at = dlsym(own.library, "cudnnGetVersion");
-    memcpy(&get_version, &at, sizeof at);
-    size_t version = get_version ? get_version() : 0;
-    if (emulated && !dlsym(own.library, "snug_standin"))
-        return status_set(STATUS_INVALID, "the emulated GPU takes no library but a stand-in for tests, and "
-                                          "libcudnn is none");
-    if (version / 10000 < LEAST_VERSION)
-        return status_set(STATUS_INVALID, "libcudnn says that it is version %zu, and %d or later is taken",
-                          version, LEAST_VERSION);
-    TRY(find_calls());
-    TRY(begin(stream));
-    snprintf(own.name, sizeof own.name, "cuDNN %zu.%zu.%zu", version / 10000, version / 100 % 100,
-             version % 100);
-    return STATUS_OK;
-}
-
 status library_attention_open(void *stream, bool emulated) {
+    char name[LIBRARY_NAME_BYTES];
     if (own.name[0]) return STATUS_OK;
-    TRY(find_library());
-    status result = open_found(stream, emulated);
-    if (result != STATUS_OK) dlclose(own.library), own.library = NULL;
+    TRY(library_file_open(&file, emulated, calls, sizeof calls / sizeof *calls, &own.library, name));
+    status result = begin(stream);
+    if (result == STATUS_OK)
+        memcpy(own.name, name, sizeof name);
+    else
+        library_file_close(&own.library);
     return result;
 }
 
