@@ -341,6 +341,7 @@ static void results_stay_where_that_is_faster(void **state) {
  */
 static void pieces_are_chosen_where_logits_are_the_most(void **state) {
     recording r;
+    uint32_t beside = 0; /* ways with pieces and with what only their ladders find */
     (void)state;
     open_step(STEP("step_words"), &r);
     for (int k = 0; k < 4; k++) {
@@ -361,7 +362,7 @@ static void pieces_are_chosen_where_logits_are_the_most(void **state) {
             const plan_way *w = &chosen.ways[i];
             torch_settings s = q.settings;
             torch_result asked;
-            pieces += w->pieces > 0;
+            pieces += w->pieces > 0, beside += w->pieces > 0 && (w->keeping || w->away);
             if (!w->pieces || w->again || w->away || w->accumulate > 1) continue;
             s.loss_chunks = w->pieces;
             assert_int_equal(recorded_play(&r, &s, &asked), STATUS_OK);
@@ -374,6 +375,7 @@ static void pieces_are_chosen_where_logits_are_the_most(void **state) {
         recorded_plan_close(&chosen);
         recorded_plan_close(&whole);
     }
+    assert_true(beside > 0);
     recording_close(&r);
 }
 
