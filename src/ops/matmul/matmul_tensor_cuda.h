@@ -13,9 +13,10 @@
  *
  *   N   numbers: their type, a's (number); BYTES of each; SLICE; IS_HERE, does the capability that is
  *       compiled for have their mma; multiply(d, a, b), one of these; and `sums<S>`, what a thread does when
- * a slice begins and ends (tensor_halves) F   how operands come into buffers, and what they are:
- * tensor_copies, by cp.async, where lines begin at 16 bytes; tensor_reads, through registers, where they
- * don't E   ends, those of matmul_cuda.h
+ *       a slice begins and ends (tensor_halves)
+ *   F   how operands come into buffers, and what they are: tensor_copies, by cp.async, where lines begin at
+ *       16 bytes; tensor_reads, through registers, where they don't
+ *   E   ends, those of matmul_cuda.h
  *
  * Buffers are counted in words of 16 bits: a number of 16 bits, or two of 8, for which an mma has the same
  * registers at twice the depth. Operands that lie across their depths have numbers of 16 bits. */
