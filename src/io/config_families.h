@@ -2,14 +2,15 @@
 #pragma once
 
 #include "io/json.h"
+#include "io/model_config.h"
 #include "models/families.h"
 #include "models/label_names.h"
 
-/* What no builder has is estimated from a step that is recorded without a GPU (docs/recording.md): which
- * program records it, of which file. */
-#define CONFIG_RECORDED                                                                                      \
-    ". A recorded step of it can be estimated: snug estimate --recipe %s > step.py && python step.py %s, "   \
-    "then snug estimate step.json"
+/* What helps where no builder has the model: to train it, a step that is recorded without a GPU
+ * (docs/recording.md), by that recipe's program, of that file. To serve it nothing: a step is of training. */
+enum { CONFIG_REMEDY_BYTES = 512 };
+void model_config_remedy(model_config_use use, const char *recipe, const char *file,
+                         char out[CONFIG_REMEDY_BYTES]);
 
 status config_gpt2_read(json_value root, gpt2_config *c);
 void config_gpt2_put(json_writer *w, const gpt2_config *c);
@@ -34,7 +35,7 @@ bool config_images_knows(const char *key);
 /* The same as the timm library writes them; `is`: this configuration is such a one. `names`: of the classes.
  */
 bool config_timm_is(json_value root);
-status config_timm_read(json_value root, model_config *c);
+status config_timm_read(json_value root, model_config_use use, model_config *c);
 void config_timm_put(json_writer *w, const model_config *c);
 bool config_timm_knows(const char *key);
 status config_timm_names(json_value root, const model_config *c, label_names *names);

@@ -37,13 +37,15 @@ static const architecture *find(const architecture *list, size_t count, const ch
     return NULL;
 }
 
-static status unknown(json_value root, const char *name) {
+static status unknown(json_value root, model_config_use use, const char *name) {
+    char remedy[CONFIG_REMEDY_BYTES];
     json_value v;
     TRY(json_get(root, "architecture", &v));
+    model_config_remedy(use, "timm", root.file, remedy);
     return json_wrong(v,
                       "is '%.40s'; of timm's architectures there are vit_{tiny,small,base,large}_patchP_S, "
-                      "resnet{18,34,50,101,152} and convnext_{tiny,small,base,large}" CONFIG_RECORDED,
-                      name, "timm", root.file);
+                      "resnet{18,34,50,101,152} and convnext_{tiny,small,base,large}%s",
+                      name, remedy);
 }
 
 /* ---- reading ---- */
@@ -95,13 +97,20 @@ static bool read_patches(const char *words, int64_t *patch, int64_t *side) {
     return *words >= '1' && *words <= '9' && (!*end || *end == '.') && *side >= *patch;
 }
 
+static bool is_known(const char *name) {
+    const architecture *vit = FIND(vits, name, false);
+    int64_t patch, side;
+    return FIND(resnets, name, true) || FIND(convnexts, name, true) ||
+           (vit && read_patches(name + strlen(vit->name), &patch, &side));
+}
+
 static status read_vit(json_value root, json_value arguments, const char *name, vit_config *c) {
     static const char *const known[] = { "img_size",  "patch_size", "embed_dim", "depth",
                                          "num_heads", "mlp_ratio",  NULL };
     const architecture *a = FIND(vits, name, false);
-    int64_t patch, side;
+    int64_t patch = 0, side = 0;
     double ratio = 4;
-    if (!read_patches(name + strlen(a->name), &patch, &side)) return unknown(root, name);
+    read_patches(name + strlen(a->name), &patch, &side);
     *c = (vit_config){ .channels = a->sizes[0], .heads = a->sizes[1], .layers = a->sizes[2], .patch = patch };
     c->task = (images_task){ .height = side, .width = side, .channels = 3 };
     c->bias_qkv = true, c->epsilon = 1e-6, c->activation = VIT_GELU;
@@ -153,7 +162,7 @@ static status read_sizes(json_value root, json_value arguments, const char *name
         return read_convnext(root, arguments, next, &c->convnext);
     }
     c->family = FAMILY_VIT;
-    return FIND(vits, name, false) ? read_vit(root, arguments, name, &c->vit) : unknown(root, name);
+    return read_vit(root, arguments, name, &c->vit);
 }
 
 static status read_three(json_value about, const char *key, double low, double to[3]) {
@@ -189,11 +198,12 @@ bool config_timm_is(json_value root) {
     return json_has(root, "architecture") && !json_has(root, "model_type");
 }
 
-status config_timm_read(json_value root, model_config *c) {
+status config_timm_read(json_value root, model_config_use use, model_config *c) {
     const char *name;
     json_value arguments = { 0 };
     int64_t labels = 1000;
     TRY(json_get_string(root, "architecture", &name));
+    if (!is_known(name)) return unknown(root, use, name);
     if (!json_find(root, "model_args", &arguments)) arguments = (json_value){ 0 };
     TRY(read_sizes(root, arguments, name, c));
     TRY(json_optional_integer(root, "num_classes", 1, INT32_MAX, &labels));

@@ -95,8 +95,29 @@ static const char *text_part(json_value root, const char *names) {
     return there && type && is_listed(type, names) ? type : NULL;
 }
 
-static status unknown_type(json_value root, const char *type) {
-    char near[NEAREST_BYTES], names[FAMILIES_NAMES_BYTES], hint[128];
+void model_config_remedy(model_config_use use, const char *recipe, const char *file,
+                         char out[CONFIG_REMEDY_BYTES]) {
+    if (use == MODEL_CONFIG_SERVED)
+        snprintf(out, CONFIG_REMEDY_BYTES, ". A recorded step is of training and tells nothing of serving");
+    else
+        snprintf(out, CONFIG_REMEDY_BYTES,
+                 ". A recorded step of it can be estimated: snug estimate --recipe %s > step.py && python "
+                 "step.py %.300s, then snug estimate step.json",
+                 recipe, file);
+}
+
+/* Weights and cache of a decoder follow from sizes, which most of them name alike. */
+static void add_stand_in(const char *near, char remedy[CONFIG_REMEDY_BYTES]) {
+    size_t length = strlen(remedy);
+    bool decodes = decoder_kind_find(near) || strcmp(near, "gpt2") == 0;
+    snprintf(remedy + length, CONFIG_REMEDY_BYTES - length,
+             "; of a decoder ask for a copy of config.json that says \"model_type\": \"%s\", of whose sizes "
+             "weights and cache then are",
+             decodes ? near : "llama");
+}
+
+static status unknown_type(json_value root, model_config_use use, const char *type) {
+    char near[NEAREST_BYTES], names[FAMILIES_NAMES_BYTES], hint[128], remedy[CONFIG_REMEDY_BYTES];
     json_value v;
     TRY(json_get(root, "model_type", &v));
     const char *reads = text_part(root, families_types(names));
@@ -106,8 +127,10 @@ static status unknown_type(json_value root, const char *type) {
                  reads);
     else
         snprintf(hint, sizeof hint, "the nearest %s%s", *near ? "is " : "of most decoders is llama", near);
-    return json_wrong(v, "is '%.40s', for which there is no builder; %s" CONFIG_RECORDED ". Builders: %s",
-                      type, hint, "hf", root.file, names);
+    model_config_remedy(use, "hf", root.file, remedy);
+    if (use == MODEL_CONFIG_SERVED && !reads) add_stand_in(near, remedy);
+    return json_wrong(v, "is '%.40s', for which there is no builder; %s%s. Builders: %s", type, hint, remedy,
+                      names);
 }
 
 /* A configuration of the diffusers library names its class and has no model_type. */
@@ -115,14 +138,15 @@ static bool is_of_diffusers(json_value root) {
     return json_has(root, "_class_name") && !json_has(root, "model_type");
 }
 
-static status no_builder_for_diffusers(json_value root) {
+static status no_builder_for_diffusers(json_value root, model_config_use use) {
     const char *name;
+    char remedy[CONFIG_REMEDY_BYTES];
     json_value v;
     TRY(json_get_string(root, "_class_name", &name));
     TRY(json_get(root, "_class_name", &v));
-    return json_wrong(v,
-                      "is '%.60s', a network of diffusers, and there is no builder for one" CONFIG_RECORDED,
-                      name, "diffusers", root.file);
+    model_config_remedy(use, "diffusers", root.file, remedy);
+    return json_wrong(v, "is '%.60s', a network of diffusers, and there is no builder for one%s", name,
+                      remedy);
 }
 
 /* The end is one token or a list. */
@@ -148,7 +172,7 @@ static status read_special_tokens(json_value root, families_tokens *t) {
 }
 
 /* The members that a family has of its own; `knows`: the keys that it reads. */
-static status read_family(json_value root, const char *type, model_config *c,
+static status read_family(json_value root, model_config_use use, const char *type, model_config *c,
                           bool (**knows)(const char *key)) {
     const decoder_kind *decoder = decoder_kind_find(type);
     const encoder_kind *encoder = encoder_kind_find(type);
@@ -173,22 +197,22 @@ static status read_family(json_value root, const char *type, model_config *c,
             *knows = config_t5_knows, c->family = FAMILY_T5, c->t5.type = t5_types[i];
             return config_t5_read(root, &c->t5);
         }
-    return unknown_type(root, type);
+    return unknown_type(root, use, type);
 }
 
-static status read_members(json_value root, model_config *c, text *notes) {
+static status read_members(json_value root, model_config_use use, model_config *c, text *notes) {
     const char *type;
     bool (*knows)(const char *key) = NULL;
     TRY(json_as_object(root));
     *c = (model_config){ 0 };
     if (config_timm_is(root)) {
         knows = config_timm_knows;
-        TRY(config_timm_read(root, c));
+        TRY(config_timm_read(root, use, c));
     } else if (is_of_diffusers(root)) {
-        return no_builder_for_diffusers(root);
+        return no_builder_for_diffusers(root, use);
     } else {
         TRY(json_get_string(root, "model_type", &type));
-        TRY(read_family(root, type, c, &knows));
+        TRY(read_family(root, use, type, c, &knows));
     }
     TRY(read_special_tokens(root, &c->tokens));
     if (c->family == FAMILY_ENCODER)
@@ -203,7 +227,7 @@ static status read_members(json_value root, model_config *c, text *notes) {
 status model_config_parse(const char *name, const char *json, model_config *c) {
     json_document d;
     TRY(json_parse(name, json, strlen(json), &d));
-    status result = read_members(d.root, c, NULL);
+    status result = read_members(d.root, MODEL_CONFIG_TRAINED, c, NULL);
     json_close(&d);
     return result;
 }
@@ -264,12 +288,16 @@ static status find_t5_head(const char *directory, model_config *c) {
 }
 
 status model_config_read(const char *path, model_config *c, text *notes) {
+    return model_config_read_for(MODEL_CONFIG_TRAINED, path, c, notes);
+}
+
+status model_config_read_for(model_config_use use, const char *path, model_config *c, text *notes) {
     char inside[PATH_BYTES];
     const char *given = path;
     TRY(find_config(&path, inside));
     json_document d;
     TRY(json_open(path, &d));
-    status result = read_members(d.root, c, notes);
+    status result = read_members(d.root, use, c, notes);
     json_close(&d);
     return result == STATUS_OK && given != path ? find_t5_head(given, c) : result;
 }

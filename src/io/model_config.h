@@ -13,6 +13,9 @@
 /* Reads `path` (a config.json, or a directory that has one). A configuration that comes back passes
  * families_check. `notes` (may be NULL) gets sentences for people. */
 status model_config_read(const char *path, model_config *c, text *notes);
+/* The same. What is refused since no builder has it says what helps for that use instead. */
+typedef enum { MODEL_CONFIG_TRAINED, MODEL_CONFIG_SERVED } model_config_use;
+status model_config_read_for(model_config_use use, const char *path, model_config *c, text *notes);
 
 /* The same of a text that is there; `name` for sentences. */
 status model_config_parse(const char *name, const char *json, model_config *c);

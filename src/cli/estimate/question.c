@@ -57,11 +57,18 @@ static void note_uncounted(estimate_question *e) {
                             "of: it takes more than is said by their weights and results\n");
 }
 
+static model_config_use use_of(const estimate_question *e) {
+    framework_name n = e->o->estimate.framework;
+    bool serves =
+        n == FRAMEWORK_VLLM || n == FRAMEWORK_SGLANG || n == FRAMEWORK_TRTLLM || n == FRAMEWORK_LLAMA_CPP;
+    return serves ? MODEL_CONFIG_SERVED : MODEL_CONFIG_TRAINED;
+}
+
 static status open_model(estimate_question *e, const char *name) {
     bool known = find_published(e, &name);
     if (!known && !families_preset(name, &e->config)) {
         if (!exists(name) && errno == ENOENT) return published_unknown(name);
-        TRY(model_config_read(name, &e->config, &e->notes));
+        TRY(model_config_read_for(use_of(e), name, &e->config, &e->notes));
         e->config.head = (model_head){ 0 }; /* estimates are of language heads, and of --labels */
     }
     TRY(set_labels(e));
