@@ -118,6 +118,28 @@ def each_forward(model, around):
                 m.__dict__.pop("forward") if before is None else m.__dict__.update(forward=before)
 
 
+@contextlib.contextmanager
+def each_widening(note):
+    """Within it note(t) is told of each tensor that code casts to f32 by itself. Where it is f32 that does nothing, so no
+    call shows it."""
+    def wrap(method):
+        @functools.wraps(method)
+        def cast(t, *args, **kwargs):
+            if method.__name__ == "float" or any(a is torch.float32 for a in (*args, *kwargs.values())):
+                note(t)
+            return method(t, *args, **kwargs)
+        return cast
+    methods = ("float", "to", "type")
+    before = {name: torch.Tensor.__dict__.get(name) for name in methods}  # nothing where a class above has it
+    for name in methods:
+        setattr(torch.Tensor, name, wrap(getattr(torch.Tensor, name)))
+    try:
+        yield
+    finally:
+        for name, own in before.items():
+            delattr(torch.Tensor, name) if own is None else setattr(torch.Tensor, name, own)
+
+
 class Recorder(TorchDispatchMode):
     """Of each call of the dispatcher what it makes; of each storage when it dies."""
 
@@ -132,6 +154,7 @@ class Recorder(TorchDispatchMode):
         self.operands, self.counts = [], []
         self.saves = []  # (module, storage), in the order in which autograd keeps them
         self.visits, self.holders, self.quiet = [], {}, False  # visits: modules
+        self.widened = {}  # storages that code casts to f32, in order
         self.maker, self.assumed, self.constants = {}, set(), {}
         self.sums, self.by_backward = {}, set()  # of gradients, by autograd itself and in place: what is made, of what
         self.phase, self.stack, self.by_sequence, self.kept = FORWARD, [0], {}, {}
@@ -342,10 +365,14 @@ class Recorder(TorchDispatchMode):
         self.events = [e for e in self.events if not isinstance(e, tuple)]
         return lambda what, n: at.get((what, n), never)
 
+    def note_widened(self, t):
+        if self.phase == FORWARD and t.is_floating_point() and t.untyped_storage()._cdata in self.alive:
+            self.widened[self.storage(t)] = True
+
     @contextlib.contextmanager
     def watching(self):
         hooks = torch.autograd.graph.saved_tensors_hooks(self.pack, self.unpack)
-        with each_forward(self.model, self.visiting), self, hooks:
+        with each_forward(self.model, self.visiting), self, hooks, each_widening(self.note_widened):
             yield
 
 
@@ -571,6 +598,7 @@ def program(runs):  # those of one structure: the first says all but sizes
             "operands": first.operands,
         },
         "events": first.events,
+        "widened": list(first.widened),
         "saved": [number for pair in dict.fromkeys(first.saves) for number in pair],
         "saves": {
             "module": [m for m, _ in first.saves],

@@ -13,6 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path += [str(ROOT / "bench" / "estimate"), str(ROOT / "recipes")]
 import record as recipe  # noqa: E402
 import recorded  # noqa: E402
+import recorded_shards  # noqa: E402
 
 WIDTH, WORDS, MANY = 32, 50, 3000
 saves = []  # operations whose results stay where modules are computed again
@@ -146,8 +147,8 @@ class Case:
 class Pieces(Case):
     """Head and loss in pieces of rows, each computed again in backward."""
 
-    def __init__(self, pieces, again=False):
-        super().__init__(again, model=Words)
+    def __init__(self, pieces, again=False, length=64, model=Words):
+        super().__init__(again, length, model)
         self.pieces = pieces
 
     def loss_of(self, model, batch):
@@ -159,6 +160,15 @@ class Pieces(Case):
         total = sum(checkpointing.checkpoint(loss_of_piece, *piece, use_reentrant=False, preserve_rng_state=False)
                     for piece in pieces)
         return total / (labels != -100).sum()
+
+
+def print_shards():
+    """One of two devices."""
+    for name, model in ("step_blocks.json", Model), ("step_words.json", Words), ("step_tied.json", Tied):
+        for which, setting in recorded_shards.SETTINGS.items():
+            if not setting.get("recorded") and not setting.get("again"):
+                case = Case(length=8 if model is Tied else 64, model=model)
+                print(name, which, recorded_shards.measure(case, setting))
 
 
 def write_tied():
@@ -198,3 +208,7 @@ if __name__ == "__main__":
     write_tied()
     for size, pieces in (2, 2), (2, 3), (2, 128), (5, 4), (5, 7):
         print("step_words.json in pieces", size, pieces, recorded.measure(Pieces(pieces), size, None))
+    for size, pieces in (2, 1), (2, 2), (5, 4):
+        case = Pieces(pieces, length=8, model=Tied)
+        print("step_tied.json in pieces", size, pieces, recorded.measure(case, size, None))
+    print_shards()

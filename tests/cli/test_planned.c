@@ -144,7 +144,7 @@ static void policies_say_the_settings(void **state) {
         { "--gpus 2 --shard ddp", "model = DistributedDataParallel(model)", "of each device" },
         { "--gpus 2 --shard fsdp", "fully_shard(base.get_submodule(name))", "UNITS = [" },
         { "--gpus 2 --shard fsdp --dtype autocast", "fully_shard(model, mp_policy=policy)",
-          "MixedPrecisionPolicy(param_dtype=torch.bfloat16)" },
+          "MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)" },
     };
     bool python = system("command -v python3 >/dev/null") == 0;
     char line[256], promised[32];

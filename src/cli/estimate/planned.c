@@ -226,6 +226,9 @@ static void add_head(text *t, const planned *p) {
              "seconds are those of each call's operations and bytes at the full rates of %s%s; a real step "
              "takes longer\n",
              p->rates.title, e->hardware.memory ? "" : ", since no device is named");
+    if (torch_is_shared(s) && s->shard >= TORCH_ZERO2)
+        text_add(t, "what devices send one another has no seconds here, so plans of few micro-batches, which "
+                    "send less, are better than they are said to be\n");
     if (p->plan.keeps_batch)
         text_add(t, "the batch is computed at once: batch norm looks at all of it, so parts would train "
                     "something else\n");
@@ -254,6 +257,9 @@ static status say(text *t, const planned *p) {
     text_add(t, "\n  a step takes    %s", units_seconds_text(w->seconds, seconds));
     if (p->plan.plain.bytes) text_add(t, "; as asked %s", units_seconds_text(p->plan.plain.seconds, seconds));
     text_add(t, "\n");
+    if (w->link_bytes > 0)
+        text_add(t, "  from others     %s to each device in a step, whose seconds are not counted\n",
+                 units_bytes_text((uint64_t)w->link_bytes, bytes));
     add_front(t, p);
     return STATUS_OK;
 }
@@ -307,6 +313,7 @@ static void put_numbers(json_writer *j, const planned *p, const plan_way *w) {
     json_put_integer(j, "accumulate", w->accumulate);
     json_put_integer(j, "loss_chunks", w->pieces ? w->pieces : 1);
     json_put_unsigned(j, "host_bytes", w->host_bytes);
+    json_put_unsigned(j, "link_bytes", (uint64_t)w->link_bytes);
     json_put_string(j, "dtype", word_of(w->types));
 }
 

@@ -17,10 +17,6 @@ status emit_recorded_check(const torch_settings *s) {
         return status_set(STATUS_INVALID,
                           "--emit torch writes DDP and FSDP, and ZeRO is DeepSpeed's to apply; "
                           "say --shard fsdp, or leave --emit out");
-    if (s->loss_chunks && recorded_chunks_are_doubted(s))
-        return status_set(STATUS_INVALID,
-                          "--emit torch has --loss-chunks beside --shard fsdp in f32 alone: in 16 bits steps "
-                          "took more than was promised; leave one of them out");
     if (s->adapter_rank && s->base_bits == 4)
         return status_set(STATUS_INVALID,
                           "--emit torch: weights of 4 bits are made where the model is loaded; "
@@ -98,7 +94,9 @@ void emit_recorded_behind(const emit_recorded_of *q, text *out) {
     const torch_settings *s = q->settings;
     const char *policy = s->masters ? ", mp_policy=policy" : "";
     if (shares_by(s, TORCH_FSDP) && s->masters)
-        text_add(out, "    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16)\n");
+        text_add(
+            out,
+            "    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)\n");
     if (shares_by(s, TORCH_FSDP))
         text_add(out,
                  "    for name in UNITS:\n"

@@ -135,10 +135,6 @@ static void describe_rules(const recording *x, const torch_settings *s, text *ou
                  "the last product and the loss are computed in %lld pieces of rows, and each piece again in "
                  "backward\n",
                  (long long)s->loss_chunks);
-    if (s->loss_chunks && recorded_chunks_are_doubted(s))
-        text_add(out,
-                 "such steps beside fsdp in 16 bits took up to a third more than is estimated; the interval "
-                 "reaches there\n");
     if (s->in_backward)
         text_add(out, "a weight is updated as soon as its gradient is there, which then goes\n");
     if (s->averages) text_add(out, "an average of weights and buffers stands beside them\n");

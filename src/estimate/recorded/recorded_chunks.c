@@ -449,6 +449,24 @@ static void join_rows(chunking *c, const uint32_t *rows, uint32_t count) {
             (edit_new_call){ "slice_backward.default", RECORDING_BACKWARD, 0, 0, { whole }, { c->outer } });
 }
 
+/* Autograd's sum of the weight's gradient and of another that a tied table has: as recorded it is made anew,
+ * since the first was a view. That of several pieces is none, so it is added to in place. */
+static void add_tied_in_place(chunking *c, uint32_t weight) {
+    recorded_edit *e = c->e;
+    uint32_t sum = 0, *by = memory_new((size_t)e->storage_count + 1, sizeof *by);
+    if (!by) e->failed = true;
+    for (uint32_t call = edit_first(e); call && !sum; call = edit_next(e, call)) {
+        const edit_call *x = edit_call_at(e, call);
+        bool adds = call <= e->from->call_name.count && x->phase == RECORDING_BACKWARD && !x->of &&
+                    edit_is_call(e, call, "add") && x->makes == 1;
+        for (uint32_t k = 0; adds && k < x->reads; k++)
+            if (edit_reads(e, call)[k] == weight) sum = edit_makes(e, call)[0];
+    }
+    for (uint32_t i = 0; by && i <= e->storage_count; i++) by[i] = i == sum && sum ? weight : i;
+    if (by && sum && sum != weight) edit_replace(e, by);
+    memory_free(by);
+}
+
 /* `forward`: behind which call; `backward`: in whose place, 0: nothing is trained. */
 static void put_pieces(chunking *c, piece *pieces, uint32_t *rows, uint32_t count, uint32_t forward,
                        uint32_t backward) {
@@ -474,6 +492,8 @@ static void put_pieces(chunking *c, piece *pieces, uint32_t *rows, uint32_t coun
         if (of_rows) rows[joined++] = of_rows;
     }
     if (joined && c->outer) join_rows(c, rows, joined);
+    for (uint32_t i = 0; used > 1 && i < c->gradients; i++)
+        if (c->order[i] == OF_WEIGHT) add_tied_in_place(c, c->made[i]);
 }
 
 /* ---- the whole ---- */

@@ -100,6 +100,7 @@ static status fill(planning *n, plan_way *w) {
     const interval *b = n->settings.cuda ? &w->reserved : &w->live;
     w->bytes = n->q->surely ? b->high : b->likely + b->likely / UNSEEN;
     w->host_bytes = moved.host, w->least = n->tree.least;
+    w->link_bytes = (double)w->accumulate * n->sizes.link.each + n->sizes.link.once;
     double link = n->rates.link > 0 ? (moved.there + moved.back) / n->rates.link : 0;
     link += moved.transferred * n->rates.begin;
     w->seconds = (double)w->accumulate * (n->tree.once + again + link) + n->tree.update;
@@ -304,7 +305,6 @@ static status try_pieces(planning *n, int64_t batch, const uint64_t whole[PROBES
     uint64_t bytes[MOST_COUNTS][PROBES];
     uint32_t counts = 0;
     if (n->q->loss_is_pinned || !n->q->recording->programs[0].left.count) return STATUS_OK;
-    if (recorded_chunks_are_doubted(&n->settings)) return STATUS_OK;
     TRY(probe_pieces(n, batch, bytes, &counts));
     if (!counts) return STATUS_OK;
     for (int k = 0, done = -1; k < PROBES; k++) {

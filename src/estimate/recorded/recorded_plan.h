@@ -40,7 +40,8 @@ typedef struct {
                               * a little above the likely value, or the upper end */
     uint64_t host_bytes;     /* that the host keeps, at most */
     uint64_t least;          /* bytes of storages that go to the host, at least */
-    double seconds;          /* of a step, at the device's rates */
+    double seconds;          /* of a step, at the device's rates; without what devices send one another */
+    double link_bytes;       /* that a device receives from the others in a step */
     uint64_t by_term[TAPE_TERMS];
     const char *peak_in;
 } plan_way;

@@ -238,10 +238,6 @@ static void play_step(player *y) {
 static const double live_low = 0.97, live_high = 1.05, reserved_low = 0.90, reserved_high = 1.08;
 static const double several_low = 0.87, several_high = 1.07, several_reserved_high = 1.15;
 
-/* Pieces of the loss beside FSDP in 16 bits: six of six steps took more than is told, up to 1.33 times
- * (bench/results/recorded_plans.md). */
-static const double doubted_high = 1.35;
-
 static interval within(double likely, double low, double high) {
     return (interval){ (uint64_t)(likely * low), (uint64_t)likely, (uint64_t)(likely * high) };
 }
@@ -344,21 +340,12 @@ static status play_once(const recording *r, const torch_settings *s, torch_resul
 
 static uint64_t smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
-static void reach_doubted(interval *b) {
-    uint64_t high = (uint64_t)(doubted_high * (double)b->likely);
-    if (b->high < high) b->high = high;
-}
-
 /* What a model's own code casts in 16 bits a recording of f32 does not show: the interval reaches to a step
  * that casts nothing. */
 status recorded_play(const recording *r, const torch_settings *s, torch_result *out) {
     torch_settings with = recorded_prepared(s);
     torch_result narrow;
     TRY(play_once(r, &with, out));
-    if (with.loss_chunks && recorded_chunks_are_doubted(&with)) {
-        reach_doubted(&out->live);
-        reach_doubted(&out->reserved);
-    }
     if (recorded_types_of(r) == with.types || with.types == TORCH_F32) return STATUS_OK;
     with.narrow_throughout = true;
     TRY(play_once(r, &with, &narrow));

@@ -6,6 +6,11 @@
 #include "estimate/recorded/recording.h"
 #include "estimate/torch/torch.h"
 
+/* Bytes that a device receives from the others: for each micro-batch, and once for a step. */
+typedef struct {
+    double each, once;
+} recorded_link;
+
 /* The sizes of all storages at a batch and a length: those of a run where one was recorded so. Others are
  * computed, each dimension by itself: it grows with the batch, or with the length, by so much for each sample
  * and token; one that grows with both is their product. */
@@ -17,6 +22,7 @@ typedef struct {
     double operations;             /* of products, in forward */
     uint64_t parameters, trained;  /* how many of the whole, where settings have rewritten it; else 0 */
     uint32_t head;                 /* the module that is computed with the loss, in pieces; 0: none */
+    recorded_link link;            /* nothing where there is one device */
 } recorded_sizes;
 
 /* `again`: with --gradient-checkpointing, where the model's own code may do otherwise. STATUS_INVALID where

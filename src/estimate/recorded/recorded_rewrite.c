@@ -38,10 +38,6 @@ torch_settings recorded_prepared(const torch_settings *s) {
     return with;
 }
 
-bool recorded_chunks_are_doubted(const torch_settings *s) {
-    return torch_is_shared(s) && s->shard >= TORCH_ZERO1 && s->types != TORCH_F32;
-}
-
 /* Where weights are gathered, those of the root are there from forward to the end of backward, so pieces find
  * the head's. A unit's come and go with the unit's own call. */
 static status check_head_stays(const recording *r, const torch_settings *s, const recorded_head *h) {
@@ -95,7 +91,7 @@ status recorded_rewrite(const recording *r, const torch_settings *s, recorded_si
     if (result == STATUS_OK) result = recorded_adapt(&e, s);
     uint64_t trained = numbers_of(&e, RECORDING_GRADIENT);
     if (s->adapter_rank) numbers += trained;
-    if (result == STATUS_OK) result = recorded_share(&e, s);
+    if (result == STATUS_OK) recorded_share(&e, s, &sizes->link);
     if (result == STATUS_OK) recorded_update(&e, s);
     if (result == STATUS_OK) result = edit_write(&e, out, &bytes);
     edit_close(&e);

@@ -16,9 +16,5 @@ torch_settings recorded_prepared(const torch_settings *s);
 status recorded_rewrite(const recording *r, const torch_settings *s, recorded_sizes *sizes,
                         recording_program *out);
 
-/* Steps with pieces of head and loss took more than was told where shares of 16 bits are gathered, so no plan
- * has them there. */
-bool recorded_chunks_are_doubted(const torch_settings *s);
-
 /* With --loss-chunks: what is computed in pieces, of a step in the types of `s`. */
 status recorded_head_of(const recording *r, const torch_settings *s, recorded_head *h);

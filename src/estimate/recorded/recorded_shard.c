@@ -7,7 +7,8 @@
 #include "estimate/torch/torch_state.h"
 
 typedef struct {
-    double weights, gradients;  /* bytes of the whole unit */
+    double weights;             /* bytes of all its weights, as they are gathered */
+    double sent;                /* bytes of all its gradients, as they are sent; 0: none */
     uint32_t forward, backward; /* its first calls; 0: none */
     uint32_t last_forward, last_backward;
 } unit;
@@ -15,12 +16,40 @@ typedef struct {
 typedef struct {
     recorded_edit *e;
     const torch_settings *s;
-    uint32_t *block_of;     /* by module */
-    unit *units;            /* by block; 0: the root */
-    uint32_t blocks, known; /* known: storages that were there */
-    double share;
-    uint32_t sending; /* gradients on their way, which the next unit waits for */
+    uint32_t *block_of;              /* by module */
+    unit *units;                     /* by block; 0: the root */
+    uint32_t *order;                 /* blocks as forward leaves them */
+    uint32_t blocks, ordered, known; /* known: storages that were there */
+    uint32_t from, to;               /* the model's forward: calls that were recorded behind one, up to one */
+    uint32_t begin, end;             /* its first and last call that is left; 0: none */
+    bool gathers, copies;            /* copies: FSDP gathers into a buffer and copies out of it */
+    bool widens;                     /* 16 bits of f32 shares: gradients are sent in f32 */
+    uint32_t sending;                /* gradients on their way, which the next unit waits for */
 } sharing;
+
+static const char wide[] = "float32";
+
+/* ---- sizes ---- */
+
+/* FSDP cuts each tensor along its first dimension and fills up what does not divide; DeepSpeed cuts them
+ * all as one. */
+static double whole_of(const sharing *h, uint32_t storage) {
+    double bytes = (double)edit_at(h->e, storage)->bytes, rows = edit_dim(h->e, storage, 0),
+           gpus = (double)h->s->gpus;
+    return h->copies && rows > 0 ? bytes / rows * ceil(rows / gpus) * gpus : bytes;
+}
+
+static double sent_of(const sharing *h, uint32_t gradient) {
+    double narrower = edit_width(wide) / edit_width(edit_dtype(h->e, gradient));
+    return whole_of(h, gradient) * (h->widens ? narrower : 1);
+}
+
+/* What a device has of it. Shares are f32 where FSDP computes in 16 bits. */
+static void share(const sharing *h, uint32_t storage) {
+    bool narrow = edit_is_float(edit_dtype(h->e, storage)) && edit_width(edit_dtype(h->e, storage)) == 2;
+    if (h->widens && narrow) edit_retype(h->e, storage, wide);
+    edit_at(h->e, storage)->bytes = (uint64_t)ceil(whole_of(h, storage) / (double)h->s->gpus);
+}
 
 /* ---- units ---- */
 
@@ -47,123 +76,177 @@ static void note_calls(sharing *h) {
     }
 }
 
+static void note_order(sharing *h) {
+    const recorded_edit *e = h->e;
+    for (uint32_t call = edit_first(e); call; call = edit_next(e, call)) {
+        uint32_t b = h->block_of[e->calls[call].module];
+        if (b && h->units[b].last_forward == call) h->order[h->ordered++] = b;
+    }
+}
+
+/* Code around the model, as a loss, is none of its forward. Calls that were put in have no place among those
+ * that were recorded. */
+static bool is_of_model(const sharing *h, uint32_t call) { return call > h->from && call <= h->to; }
+
+static void note_model(sharing *h) {
+    const recorded_edit *e = h->e;
+    const recording_program *p = e->from;
+    h->from = EDIT_NEVER, h->to = 0;
+    for (uint32_t i = 0; i < p->visit_module.count; i++) {
+        if (p->visit_module.of[i]) continue;
+        uint32_t from = (uint32_t)p->visit_calls.of[2 * i], to = (uint32_t)p->visit_calls.of[2 * i + 1];
+        if (from < h->from) h->from = from;
+        if (to > h->to) h->to = to;
+    }
+    if (!h->to) h->from = 0, h->to = p->call_name.count; /* an old recording does not say */
+    for (uint32_t call = edit_first(e); call; call = edit_next(e, call)) {
+        if (e->calls[call].phase != RECORDING_FORWARD || !is_of_model(h, call)) continue;
+        if (!h->begin) h->begin = call;
+        h->end = call;
+    }
+}
+
 static bool is_gradient(const edit_storage *x) { return x->role == RECORDING_GRADIENT && !x->gone; }
 
 static void note_bytes(sharing *h, const uint32_t *block) {
     for (uint32_t i = 1; i <= h->e->storage_count; i++) {
         const edit_storage *x = edit_at(h->e, i);
-        if (x->role == RECORDING_PARAMETER) h->units[block[i]].weights += (double)x->bytes;
-        if (is_gradient(x)) h->units[block[i]].gradients += (double)x->bytes;
+        if (x->role == RECORDING_PARAMETER) h->units[block[i]].weights += whole_of(h, i);
+        if (is_gradient(x)) h->units[block[i]].sent += sent_of(h, i);
     }
 }
 
 /* ---- weights ---- */
 
-/* Beside the model's own calls, so that blocks which are computed again do not gather again. */
-static uint32_t put(sharing *h, uint32_t behind, const char *name, recording_phase when, uint32_t read,
+/* Beside the model's own calls, so that blocks which are computed again do not gather again. `read`: 0 where
+ * it reads nothing that is counted. */
+static uint32_t put(sharing *h, uint32_t behind, recording_phase when, const char *name, uint32_t read,
                     uint32_t made) {
-    return edit_insert(
-        h->e, behind,
-        &(edit_new_call){ .name = name, .phase = when, .reads = { read ? read : made }, .makes = { made } });
+    return edit_insert(h->e, behind,
+                       &(edit_new_call){ .name = name, .phase = when, .reads = { read }, .makes = { made } });
 }
 
 static uint32_t bytes_of(sharing *h, double bytes) {
     return edit_add(h->e, &(edit_new){ .role = RECORDING_MADE, .dtype = "uint8", .rows = bytes });
 }
 
-/* FSDP gathers into a buffer and copies weights out of it; DeepSpeed's are views of the buffer. Returns what
- * holds the unit's weights; `fetched`: a buffer that is there already; 0: none. */
-static uint32_t gather(sharing *h, uint32_t before, recording_phase when, double bytes, uint32_t fetched) {
-    uint32_t behind = h->e->calls[before].before, weights = bytes_of(h, bytes);
-    uint32_t buffer = fetched ? fetched : h->s->shard == TORCH_FSDP ? bytes_of(h, bytes) : 0;
-    if (buffer && !fetched) behind = put(h, behind, "all_gather", when, 0, buffer);
-    put(h, behind, "gathered", when, buffer, weights);
+/* Nothing is done to what is let go: it was there until then. */
+static uint32_t let_go(sharing *h, uint32_t behind, recording_phase when, uint32_t storage) {
+    return put(h, behind, when, "reshard", storage, storage);
+}
+
+static uint32_t before(const sharing *h, uint32_t call) { return h->e->calls[call].before; }
+
+/* All of a unit's weights come into a buffer, f32 shares as a copy of 16 bits. `until`: what is let go then;
+ * 0: nothing. Returns the buffer. */
+static uint32_t fetch(sharing *h, uint32_t call, recording_phase when, const unit *u, uint32_t until) {
+    uint32_t own = h->widens ? bytes_of(h, u->weights / (double)h->s->gpus) : 0,
+             buffer = bytes_of(h, u->weights);
+    if (own) put(h, before(h, call), when, "_foreach_copy", 0, own);
+    put(h, before(h, call), when, "all_gather", own, buffer);
+    if (until) let_go(h, before(h, call), when, until); /* once the other is full */
+    return buffer;
+}
+
+/* What a unit computes with: copied out of the buffer, or the buffer itself (DeepSpeed's are views). */
+static uint32_t weights_in(sharing *h, uint32_t call, recording_phase when, const unit *u, uint32_t buffer) {
+    if (!h->copies) return buffer;
+    uint32_t weights = bytes_of(h, u->weights);
+    put(h, before(h, call), when, "split_with_sizes_copy", buffer, weights);
     return weights;
 }
 
-/* Nothing is done to what is let go. */
-static void let_go(sharing *h, uint32_t behind, recording_phase when, uint32_t storage) {
-    put(h, behind, "reshard", when, storage, storage);
-}
-
+/* In forward a buffer stays until the next one is full, so that its copies can be made meanwhile, and the
+ * last one to the end of the model's forward (FSDPCommContext.all_gather_state). The root's weights stay to
+ * the end of backward. */
 static void gather_forward(sharing *h) {
-    for (uint32_t b = 1; b <= h->blocks; b++) {
-        unit *u = h->units + b;
-        if (!u->forward) continue;
-        uint32_t weights = gather(h, u->forward, RECORDING_FORWARD, u->weights, 0);
+    const unit *root = h->units;
+    uint32_t kept = 0;
+    if (root->weights > 0 && h->begin) {
+        kept = fetch(h, h->begin, RECORDING_FORWARD, root, 0);
+        uint32_t weights = weights_in(h, h->begin, RECORDING_FORWARD, root, kept);
+        if (root->last_backward) let_go(h, root->last_backward, RECORDING_BACKWARD, weights);
+    }
+    for (uint32_t k = 0; k < h->ordered; k++) {
+        const unit *u = h->units + h->order[k];
+        kept = fetch(h, u->forward, RECORDING_FORWARD, u, h->copies ? kept : 0);
+        uint32_t weights = weights_in(h, u->forward, RECORDING_FORWARD, u, kept);
         let_go(h, u->last_forward, RECORDING_FORWARD, weights);
     }
+    if (kept && h->copies && h->end) let_go(h, h->end, RECORDING_FORWARD, kept);
 }
 
-/* The unit that backward comes to behind that one; 0: none. */
-static uint32_t following(const sharing *h, uint32_t block) {
-    uint32_t b = block - 1;
-    while (b && !h->units[b].backward) b--;
-    return b;
+/* Of the first `k` in the order the last one that backward comes to; 0: none. */
+static uint32_t following(const sharing *h, uint32_t k) {
+    while (k && !h->units[h->order[k - 1]].backward) k--;
+    return k;
 }
 
-static uint32_t fetch(sharing *h, uint32_t before, uint32_t block) {
-    uint32_t buffer = block ? bytes_of(h, h->units[block].weights) : 0;
-    if (buffer) put(h, h->e->calls[before].before, "all_gather", RECORDING_BACKWARD, 0, buffer);
-    return buffer;
+static uint32_t first_of_backward(const sharing *h) {
+    const recorded_edit *e = h->e;
+    for (uint32_t call = edit_first(e); call; call = edit_next(e, call)) {
+        uint32_t of = e->calls[call].of;
+        if (e->calls[call].phase == RECORDING_BACKWARD && is_of_model(h, of)) return call;
+    }
+    return 0;
 }
 
 /* While a unit is differentiated the next one's weights arrive; while the root is, those of the first. */
 static void gather_backward(sharing *h) {
-    uint32_t first = edit_first(h->e), b = following(h, h->blocks + 1);
-    while (first && h->e->calls[first].phase != RECORDING_BACKWARD) first = edit_next(h->e, first);
-    uint32_t fetched = first ? fetch(h, first, b) : 0;
-    for (; b; b = following(h, b)) {
-        unit *u = h->units + b;
-        uint32_t weights = gather(h, u->backward, RECORDING_BACKWARD, u->weights, fetched);
-        fetched = fetch(h, u->backward, following(h, b));
+    uint32_t call = first_of_backward(h), k = following(h, h->ordered), fetched = 0;
+    if (call && k) fetched = fetch(h, call, RECORDING_BACKWARD, h->units + h->order[k - 1], 0);
+    for (; k && fetched; k = following(h, k - 1)) {
+        const unit *u = h->units + h->order[k - 1];
+        uint32_t weights = weights_in(h, u->backward, RECORDING_BACKWARD, u, fetched),
+                 next = following(h, k - 1);
+        fetched = next ? fetch(h, u->backward, RECORDING_BACKWARD, h->units + h->order[next - 1], 0) : 0;
         let_go(h, u->last_backward, RECORDING_BACKWARD, weights);
     }
 }
 
-static void gather_root(sharing *h) {
-    const unit *u = h->units;
-    if (!(u->weights > 0)) return;
-    uint32_t weights = gather(h, edit_first(h->e), RECORDING_FORWARD, u->weights, 0);
-    if (u->last_backward) let_go(h, u->last_backward, RECORDING_BACKWARD, weights);
-}
-
 /* ---- gradients ---- */
 
-/* A unit's gradients are copied into one buffer, of which a share comes back. The buffer stays until the next
- * unit's are ready. */
-static void reduce(sharing *h, uint32_t b, const uint32_t *block, double width) {
+/* A device's share of a gradient in its place. */
+static uint32_t part_of(sharing *h, uint32_t gradient) {
     recorded_edit *e = h->e;
-    unit *u = h->units + b;
-    uint32_t behind = u->last_backward;
-    if (!(u->gradients > 0) || !behind) return;
-    uint32_t buffer = bytes_of(h, u->gradients);
-    if (h->sending) behind = put(h, behind, "wait", RECORDING_BACKWARD, h->sending, h->sending);
-    behind = put(h, behind, "chunk_cat", RECORDING_BACKWARD, 0, buffer);
+    uint32_t part = edit_add(e, &(edit_new){ RECORDING_GRADIENT, edit_dtype(e, gradient), 1, 0, true });
+    edit_storage *old = edit_at(e, gradient), *new = edit_at(e, part);
+    new->bytes = old->bytes, new->name = old->name, new->shape = old->shape;
+    share(h, part);
+    if (h->s->host_keeps) new->bytes = 0;
+    old->role = RECORDING_MADE, old->held = false, old->loose = true;
+    return part;
+}
+
+/* A unit's weights are let go, then its gradients are copied into one buffer, of which a share comes back.
+ * The buffer stays until the next unit's are ready; shares are added to those of earlier micro-batches
+ * together (FSDPParamGroup.post_backward, foreach_reduce). */
+static void reduce(sharing *h, uint32_t b, const uint32_t *block) {
+    recorded_edit *e = h->e;
+    const recording_phase when = RECORDING_BACKWARD;
+    const unit *u = h->units + b;
+    uint32_t at = u->last_backward;
+    if (!(u->sent > 0) || !at) return;
+    uint32_t buffer = bytes_of(h, u->sent);
+    if (h->sending) at = let_go(h, at, when, h->sending);
+    at = put(h, at, when, "chunk_cat", 0, buffer);
+    uint32_t first = e->storage_count + 1;
     for (uint32_t i = 1; i <= h->known; i++) {
-        if (!is_gradient(edit_at(e, i)) || block[i] != b || edit_at(e, i)->bytes == 0) continue;
-        edit_storage whole = *edit_at(e, i);
-        uint32_t share = edit_add(e, &(edit_new){ RECORDING_GRADIENT, edit_dtype(e, i), 1, 0, true });
-        edit_storage *part = edit_at(e, share);
-        part->bytes = h->s->host_keeps ? 0 : (uint64_t)ceil((double)whole.bytes * h->share * width);
-        part->name = whole.name, part->shape = whole.shape;
-        edit_storage *old = edit_at(e, i);
-        old->role = RECORDING_MADE, old->held = false, old->loose = true;
-        behind = edit_insert(e, behind,
-                             &(edit_new_call){ .name = "reduce_scatter",
-                                               .phase = RECORDING_BACKWARD,
-                                               .reads = { buffer, i },
-                                               .makes = { share } });
+        if (!is_gradient(edit_at(e, i)) || block[i] != b || !edit_at(e, i)->bytes) continue;
+        part_of(h, i);
+        at = put(h, at, when, "chunk_cat", i, buffer);
     }
-    u->last_backward = behind;
+    for (uint32_t part = first; part <= e->storage_count; part++)
+        at = put(h, at, when, "reduce_scatter", buffer, part);
+    for (uint32_t part = first; part <= e->storage_count; part++) at = let_go(h, at, when, part);
     h->sending = buffer;
 }
 
-static void reduce_all(sharing *h, const uint32_t *block, double width) {
-    for (uint32_t b = h->blocks; b; b--) reduce(h, b, block, width);
+static void reduce_all(sharing *h, const uint32_t *block) {
+    for (uint32_t k = h->ordered; k; k--) reduce(h, h->order[k - 1], block);
     for (uint32_t call = edit_first(h->e); call; call = edit_next(h->e, call))
         if (h->e->calls[call].phase == RECORDING_BACKWARD) h->units[0].last_backward = call;
-    reduce(h, 0, block, width);
+    reduce(h, 0, block);
 }
 
 /* ---- the whole ---- */
@@ -171,52 +254,89 @@ static void reduce_all(sharing *h, const uint32_t *block, double width) {
 /* DDP keeps gradients once more, in buckets. */
 static void add_buckets(sharing *h) {
     double bytes = 0;
-    for (uint32_t b = 0; b <= h->blocks; b++) bytes += h->units[b].gradients;
+    for (uint32_t b = 0; b <= h->blocks; b++) bytes += h->units[b].sent;
     uint32_t buckets =
         edit_add(h->e, &(edit_new){ .role = RECORDING_HELD, .dtype = "uint8", .rows = bytes, .stays = true });
     edit_at(h->e, buckets)->gone = false;
 }
 
-static void scale(sharing *h, recording_role as, double by) {
-    for (uint32_t i = 1; i <= h->e->storage_count; i++) {
-        edit_storage *x = edit_at(h->e, i);
-        if (x->role == as) x->bytes = (uint64_t)ceil((double)x->bytes * by);
+static void share_all(const sharing *h, recording_role as, bool none) {
+    for (uint32_t i = 1; i <= h->known; i++) {
+        if (edit_at(h->e, i)->role != as) continue;
+        share(h, i);
+        if (none) edit_at(h->e, i)->bytes = 0;
     }
 }
 
+/* A device updates its shares alone. */
+static void share_update(const sharing *h) {
+    const recorded_edit *e = h->e;
+    for (uint32_t i = 1; i <= h->known; i++) {
+        uint32_t born = edit_at(e, i)->born;
+        bool made = edit_at(e, i)->role == RECORDING_MADE && born;
+        if (made && e->calls[born].phase == RECORDING_UPDATE) share(h, i);
+    }
+}
+
+/* Weights are let go before their unit's gradients are sent, so their calls come in front of those that were
+ * put there first. */
 static void share_out(sharing *h, const uint32_t *block) {
     const torch_settings *s = h->s;
-    bool gathers = s->shard == TORCH_ZERO3 || s->shard == TORCH_FSDP;
-    double masters = s->masters && s->shard == TORCH_FSDP ? 2 : 1; /* shares of f32 beside 16 bits */
     note_calls(h);
+    note_order(h);
+    note_model(h);
     note_bytes(h, block);
     if (s->shard == TORCH_DDP) add_buckets(h);
-    if (s->shard >= TORCH_ZERO2) reduce_all(h, block, masters);
-    if (gathers) {
+    if (s->shard >= TORCH_ZERO2) reduce_all(h, block);
+    if (h->gathers) {
         gather_backward(h);
         gather_forward(h);
-        gather_root(h);
-        scale(h, RECORDING_PARAMETER, s->host_keeps == TORCH_KEEPS_ALL ? 0 : h->share * masters);
+        share_all(h, RECORDING_PARAMETER, s->host_keeps == TORCH_KEEPS_ALL);
     }
-    if (s->shard >= TORCH_ZERO1) scale(h, RECORDING_STATE, s->host_keeps ? 0 : h->share);
+    if (s->shard < TORCH_ZERO1) return;
+    share_all(h, RECORDING_STATE, s->host_keeps);
+    share_update(h);
 }
 
-status recorded_share(recorded_edit *e, const torch_settings *s) {
-    if (!torch_is_shared(s)) return STATUS_OK;
-    sharing h = { .e = e, .s = s, .known = e->storage_count, .share = 1.0 / (double)s->gpus };
+/* Of what is whole a device has a part. FSDP gathers units for forward and backward and the root once; where
+ * weights are not shared out, ZeRO gathers them behind the update. DDP's and ZeRO-1's gradients go with the
+ * last micro-batch. */
+static void note_link(const sharing *h, recorded_link *link) {
+    double others = 1 - 1 / (double)h->s->gpus, weights = 0, sent = 0;
+    for (uint32_t b = 0; b <= h->blocks; b++)
+        weights += (b ? 2 : 1) * h->units[b].weights, sent += h->units[b].sent;
+    double all = (weights + h->units[0].weights) / 2;
+    bool zero = h->s->shard == TORCH_ZERO1 || h->s->shard == TORCH_ZERO2;
+    *link = (recorded_link){ 0 };
+    if (h->gathers) link->each = others * weights;
+    if (h->s->shard >= TORCH_ZERO2) link->each += others * sent;
+    if (h->s->shard == TORCH_DDP) link->once = 2 * others * sent;
+    if (h->s->shard == TORCH_ZERO1) link->once = others * sent;
+    if (zero) link->once += others * all;
+}
+
+void recorded_share(recorded_edit *e, const torch_settings *s, recorded_link *link) {
+    if (!torch_is_shared(s)) return;
+    sharing h = { .e = e,
+                  .s = s,
+                  .known = e->storage_count,
+                  .gathers = s->shard == TORCH_ZERO3 || s->shard == TORCH_FSDP,
+                  .copies = s->shard == TORCH_FSDP,
+                  .widens = s->shard == TORCH_FSDP && s->masters };
     h.block_of = memory_new((size_t)e->r->modules.count + 1, sizeof *h.block_of);
     uint32_t *block = memory_new((size_t)e->storage_count + 1, sizeof *block);
-    status result = STATUS_OK;
     if (h.block_of) h.blocks = recorded_blocks(e->r, h.block_of);
     h.units = memory_new((size_t)h.blocks + 1, sizeof *h.units);
-    if (h.block_of && block && h.units) {
+    h.order = memory_new((size_t)h.blocks + 1, sizeof *h.order);
+    if (h.block_of && block && h.units && h.order) {
         note_blocks(&h, block);
         share_out(&h, block);
+        note_link(&h, link);
     } else {
         e->failed = true;
     }
     memory_free(h.block_of);
     memory_free(h.units);
+    memory_free(h.order);
     memory_free(block);
-    return result;
 }

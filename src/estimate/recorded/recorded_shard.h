@@ -6,5 +6,7 @@
 
 #include "estimate/recorded/edit.h"
 
-/* With shard, gpus, host_keeps and masters of `s`. STATUS_INVALID where there is nothing to share by. */
-status recorded_share(recorded_edit *e, const torch_settings *s);
+/* With shard, gpus, host_keeps and masters of `s`. `link`: what a device receives, by collectives that send
+ * no more than they must (Thakur, Rabenseifner and Gropp, Optimization of collective communication operations
+ * in MPICH, 2005). */
+void recorded_share(recorded_edit *e, const torch_settings *s, recorded_link *link);

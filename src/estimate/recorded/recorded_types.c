@@ -38,8 +38,8 @@ static bool casts_nothing(const recorded_edit *e, uint32_t call) {
 }
 
 /* What a cast made is what it read; then the cast goes. In this order, since what goes with its call is no
- * gradient any more. */
-static void widen(recorded_edit *e) {
+ * gradient any more. `widened`: of storages, moves with what is replaced. */
+static void widen(recorded_edit *e, bool *widened) {
     uint32_t *by = memory_new((size_t)e->storage_count + 1, sizeof *by), next;
     bool *is_cast = memory_new((size_t)e->call_count + 1, sizeof *is_cast);
     bool there = by && is_cast;
@@ -48,8 +48,10 @@ static void widen(recorded_edit *e) {
         is_cast[call] = casts_nothing(e, call);
         if (is_cast[call]) by[edit_makes(e, call)[0]] = by[edit_reads(e, call)[0]];
     }
-    for (uint32_t i = 1; there && i <= e->storage_count; i++)
+    for (uint32_t i = 1; there && i <= e->storage_count; i++) {
         if (is_narrow(e, i)) edit_retype(e, i, wide);
+        widened[by[i]] |= widened[i];
+    }
     if (there)
         edit_replace(e, by);
     else
@@ -166,6 +168,7 @@ typedef struct {
     recorded_edit *e;
     torch_types to;
     bool cuda, own_casts;
+    bool *widened;      /* by storage: code casts it to f32 */
     bool *writes_norm;  /* by module: it makes a norm of several calls ... */
     bool *is_of_narrow; /* ... of what has 16 bits, in f32 */
     bool *attends;      /* by module: it has attention of several calls, which PyTorch does in f32 */
@@ -186,15 +189,30 @@ static bool reads_parameter(const recorded_edit *e, uint32_t call) {
     return false;
 }
 
+enum { MOST_COPIES = 16 }; /* between a product and a loss */
+
+/* Does code widen the logits of that log_softmax, between it and a product? Where the recording does not say
+ * it is taken to. */
+static bool is_widened(const retyping *t, uint32_t call) {
+    const recorded_edit *e = t->e;
+    if (!t->own_casts || !e->from->tells_widened) return t->own_casts;
+    for (int copies = 0; call && e->calls[call].reads && copies < MOST_COPIES; copies++) {
+        uint32_t x = edit_reads(e, call)[0];
+        if (x <= t->known && t->widened[x]) return true;
+        call = edit_at(e, x)->born;
+        if (call && IS_AMONG(e, call, lowering)) return false;
+    }
+    return false;
+}
+
 /* Of 16 bits: what torch.nn has as one call stays so. */
 static policy policy_of(const retyping *t, uint32_t call) {
     const recorded_edit *e = t->e;
     if (t->to == TORCH_AUTOCAST) {
         if (IS_AMONG(e, call, lowering)) return LOWERS;
         if (t->cuda ? IS_AMONG(e, call, widening) : IS_AMONG(e, call, widening_cpu)) return WIDENS;
-        return t->own_casts && edit_is_call(e, call, "_log_softmax") ? WIDENS : PROMOTES;
     }
-    return t->own_casts && edit_is_call(e, call, "_log_softmax") ? WIDENS : PROMOTES;
+    return edit_is_call(e, call, "_log_softmax") && is_widened(t, call) ? WIDENS : PROMOTES;
 }
 
 /* ---- casts ---- */
@@ -508,15 +526,13 @@ static void lower(retyping *t) {
     lower_within(e);
 }
 
-void recorded_retype(recorded_edit *e, torch_types to, bool cuda, bool own_casts) {
+static void retype(recorded_edit *e, torch_types to, bool cuda, bool own_casts, bool *widened) {
     size_t calls = (size_t)e->call_count + 1, storages = (size_t)e->storage_count + 1;
-    if (to == TORCH_F32) forget_copies_within(e);
-    widen(e);
-    if (to == TORCH_F32 || e->failed) return;
     retyping t = { .e = e,
                    .to = to,
                    .cuda = cuda,
                    .own_casts = own_casts,
+                   .widened = widened,
                    .known = e->storage_count,
                    .writes_norm = memory_new((size_t)e->r->modules.count + 1, sizeof *t.writes_norm),
                    .is_of_narrow = memory_new((size_t)e->r->modules.count + 1, sizeof *t.is_of_narrow),
@@ -535,4 +551,16 @@ void recorded_retype(recorded_edit *e, torch_types to, bool cuda, bool own_casts
     memory_free(t.copy);
     memory_free(t.varies);
     memory_free(t.cast);
+}
+
+void recorded_retype(recorded_edit *e, torch_types to, bool cuda, bool own_casts) {
+    size_t storages = (size_t)e->storage_count + 1;
+    bool *widened = memory_new(storages, sizeof *widened);
+    const recording_column *said = &e->from->widened;
+    for (uint32_t i = 0; widened && i < said->count; i++) widened[said->of[i]] = true;
+    if (to == TORCH_F32) forget_copies_within(e);
+    if (widened) widen(e, widened);
+    if (!widened) e->failed = true;
+    if (to != TORCH_F32 && !e->failed) retype(e, to, cuda, own_casts, widened);
+    memory_free(widened);
 }

@@ -177,6 +177,12 @@ static status read_switched(json_reader *r, recording_program *p) {
     return STATUS_OK;
 }
 
+/* No numbers say that code casts nothing. */
+static status read_widened(json_reader *r, recording_program *p) {
+    p->tells_widened = true;
+    return read_numbers(r, &counts, &p->widened);
+}
+
 /* [[1, 1024], [2, 1024]]: into two columns. */
 static status read_runs(json_reader *r, recording_program *p) {
     bool more;
@@ -224,6 +230,7 @@ static status read_program(json_reader *r, const char *key, void *into) {
     if (is(key, "calls")) return read_object(r, read_calls, p);
     if (is(key, "events")) return read_numbers(r, &events, &p->events);
     if (is(key, "saved")) return read_numbers(r, &places, &p->saved);
+    if (is(key, "widened")) return read_widened(r, p);
     if (is(key, "saves")) return read_object(r, read_saves, p);
     if (is(key, "visits")) return read_object(r, read_visits, p);
     if (is(key, "shapes")) return read_shapes(r, p);
@@ -393,6 +400,7 @@ static const char *check_program(const recording_program *p, const recording *x,
     for (uint32_t i = 0; i < p->saved.count; i += 2)
         if (p->saved.of[i] >= x->modules.count || !p->saved.of[i + 1] || p->saved.of[i + 1] > storages)
             return "something is saved that is not there";
+    if (!below(&p->widened, storages + 1)) return "something is cast that is not there";
     const char *wrong = check_calls(p, x);
     if (!wrong) wrong = check_holds(p, x);
     return wrong ? wrong : check_events(p, state);
@@ -460,13 +468,13 @@ static void close_texts(recording_texts *t) {
 }
 
 static void close_program(recording_program *p) {
-    recording_column *const single[] = { &p->batches,     &p->lengths,    &p->role,        &p->dtype,
-                                         &p->name,        &p->call_name,  &p->phase,       &p->module,
-                                         &p->of,          &p->reads,      &p->makes,       &p->operands,
-                                         &p->events,      &p->saved,      &p->shape_ranks, &p->shape_dims,
-                                         &p->shape_at,    &p->left,       &p->save_module, &p->save_storage,
-                                         &p->save_at,     &p->save_used,  &p->save_until,  &p->visit_module,
-                                         &p->visit_calls, &p->visit_saves };
+    recording_column *const single[] = { &p->batches,     &p->lengths,     &p->role,        &p->dtype,
+                                         &p->name,        &p->call_name,   &p->phase,       &p->module,
+                                         &p->of,          &p->reads,       &p->makes,       &p->operands,
+                                         &p->events,      &p->saved,       &p->shape_ranks, &p->shape_dims,
+                                         &p->shape_at,    &p->left,        &p->save_module, &p->save_storage,
+                                         &p->save_at,     &p->save_used,   &p->save_until,  &p->visit_module,
+                                         &p->visit_calls, &p->visit_saves, &p->widened };
     for (size_t i = 0; i < sizeof single / sizeof *single; i++) memory_free(single[i]->of);
     for (int i = 0; i < RECORDING_MOST_RUNS; i++) {
         memory_free(p->shape[i].of);

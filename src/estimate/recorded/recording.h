@@ -58,6 +58,9 @@ typedef struct {
     /* Each time that a module ran in forward, in order of their beginnings; pairs: before it began and ended.
      */
     recording_column visit_module, visit_calls, visit_saves;
+    /* Storages that code casts to f32, also where that does nothing. */
+    recording_column widened;
+    bool tells_widened; /* else nobody says */
     bool switched; /* the model's library was told to compute modules again, and each was computed once */
     recording_column shape_ranks, shape_dims;
     recording_column shape_at; /* made from ranks: where in shape_dims a shape begins */
