@@ -18,6 +18,15 @@ const option options_titan[] = {
       .low = 1,
       .high = 1024,
       .help = "torchtitan: devices that divide each product of matrices, and sequences between products" },
+    { .name = "enable-async-tensor-parallel",
+      .kind = OPTION_FLAG,
+      .group = GROUP_ELSEWHERE,
+      .commands = COMMAND_ESTIMATE,
+      .needs = "framework=torchtitan",
+      .offset = FIELD(sends_beside),
+      .help =
+          "torchtitan: what tensors send each other goes in parts beside products; counts for the time of "
+          "a step alone" },
     { .name = "pipeline-parallel-degree",
       .hint = "N",
       .kind = OPTION_INTEGER,

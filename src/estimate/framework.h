@@ -65,7 +65,13 @@ typedef struct {
 } framework_term;
 
 /* Further results, such as the longest context that fits. */
-typedef enum { FRAMEWORK_COUNT, FRAMEWORK_BYTES, FRAMEWORK_TIMES, FRAMEWORK_HOURS } framework_unit;
+typedef enum {
+    FRAMEWORK_COUNT,
+    FRAMEWORK_BYTES,
+    FRAMEWORK_TIMES,
+    FRAMEWORK_HOURS,
+    FRAMEWORK_SECONDS
+} framework_unit;
 typedef struct {
     const char *key, *label; /* in JSON; for people */
     framework_unit unit;

@@ -16,6 +16,8 @@ typedef struct {
     double bandwidth, f32, f16, f8; /* bytes a second; operations a second; 0: none */
     double cache, link, call;       /* bytes of the second cache; bytes a second between it and the host's
                                      * memory; seconds of starting a kernel; 0: not known */
+    double peers, network;          /* bytes a second each way: to devices of its node; its part of what its
+                                     * node sends to others; 0: not known */
     bool mps; /* torch calls it "mps", which has neither collectives nor bitsandbytes; else "cuda", ROCm's too
                */
     bool no_bf16, no_flash; /* no flash attention, but torch's memory-efficient kernel */

@@ -55,8 +55,14 @@ static status read_entry(const char *name, const yaml_entry *x, hardware *h) {
     const struct {
         const char *key;
         double *value;
-    } rates[] = { { "bandwidth", &h->bandwidth }, { "f32", &h->f32 },  { "f16", &h->f16 }, { "f8", &h->f8 },
-                  { "link", &h->link },           { "call", &h->call } };
+    } rates[] = { { "bandwidth", &h->bandwidth },
+                  { "f32", &h->f32 },
+                  { "f16", &h->f16 },
+                  { "f8", &h->f8 },
+                  { "link", &h->link },
+                  { "call", &h->call },
+                  { "peers", &h->peers },
+                  { "network", &h->network } };
     if (strcmp(x->key, "context") == 0 || strcmp(x->key, "cannot") == 0) return read_list(name, x, h);
     if (x->count != 1) return wrong(name, x, "wants one value");
     const char *v = x->values[0];
@@ -78,10 +84,11 @@ static status read_entry(const char *name, const yaml_entry *x, hardware *h) {
     else if (strcmp(x->key, "capability") == 0)
         snprintf(h->capability, sizeof h->capability, "%s", v);
     else
-        return wrong(name, x,
-                     "is no key of a device; there are title, memory, leaves, multiprocessors, threads, "
-                     "capability, backend, cannot, bandwidth, f32, f16, f8, cache, link, call, context and "
-                     "workspace");
+        return wrong(
+            name, x,
+            "is no key of a device; there are title, memory, leaves, multiprocessors, threads, "
+            "capability, backend, cannot, bandwidth, f32, f16, f8, cache, link, call, peers, network, "
+            "context and workspace");
     return STATUS_OK;
 }
 

@@ -36,6 +36,10 @@ static void add_terms(text *t, const framework_result *r) {
 static const char *fact_text(const framework_fact *f, double value, uint64_t largest,
                              char out[UNITS_TEXT_BYTES]) {
     if (f->unit == FRAMEWORK_BYTES) return units_column_text((uint64_t)value, largest, out);
+    if (f->unit == FRAMEWORK_SECONDS) {
+        snprintf(out, UNITS_TEXT_BYTES, "%.3g s", value);
+        return out;
+    }
     if (f->unit == FRAMEWORK_HOURS && value >= 100) return units_count_text((uint64_t)(value + 0.5), out);
     if (f->unit == FRAMEWORK_HOURS) {
         snprintf(out, UNITS_TEXT_BYTES, "%.*f", value < 1 ? 3 : value < 10 ? 2 : 1, value);

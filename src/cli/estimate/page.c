@@ -198,9 +198,10 @@ static void put_changes(page *p, const estimate_question *e, const framework_adv
 static const char *fact_text(const framework_fact *f, double value, char out[2 * PAGE_VALUE_BYTES]) {
     if (f->unit == FRAMEWORK_BYTES) return page_exact((uint64_t)value, out);
     snprintf(out, 2 * PAGE_VALUE_BYTES,
-             f->unit == FRAMEWORK_HOURS   ? "%.4g h"
-             : f->unit == FRAMEWORK_TIMES ? "%.2f"
-                                          : "%.0f",
+             f->unit == FRAMEWORK_HOURS     ? "%.4g h"
+             : f->unit == FRAMEWORK_SECONDS ? "%.3g s"
+             : f->unit == FRAMEWORK_TIMES   ? "%.2f"
+                                            : "%.0f",
              value);
     return out;
 }

@@ -25,5 +25,7 @@ void estimate_settle_titan(estimate_question *e) {
     s->loss = x->loss == LOSS_FUSED ? TITAN_LOSS_CHUNKED : TITAN_LOSS_PLAIN;
     s->compiled = x->compiled;
     s->foreach = x->update == UPDATE_FOREACH;
+    s->tokens = x->tokens;
+    s->steps = x->steps;
     say_assumed(e, most);
 }

@@ -4,6 +4,7 @@
 
 #include "base/units.h"
 #include "estimate/framework.h"
+#include "estimate/titan/titan_time.h"
 
 static status check(const framework_subject *q, const framework_settings *s) {
     return titan_check(q->model, q->config, &s->titan);
@@ -45,6 +46,68 @@ static void add_facts(framework_result *r, const titan_settings *s, const titan_
     r->under[r->fact_count - 1] = "Products in 8 bits";
 }
 
+static void add_seconds(framework_result *r, const char *key, const char *label, double seconds) {
+    if (seconds > 0)
+        framework_add_fact(r, &(framework_fact){ .key = key,
+                                                 .label = label,
+                                                 .unit = FRAMEWORK_SECONDS,
+                                                 .low = seconds,
+                                                 .likely = seconds,
+                                                 .high = seconds });
+}
+
+/* Hours of all steps, where they are asked for: `devices` times, and by the clock. */
+static void add_hours(framework_result *r, const titan_settings *s, const titan_time *w) {
+    double devices = (double)s->gpus, tokens = s->tokens;
+    if (s->steps > 0) tokens = (double)s->steps * w->step * w->tokens * devices;
+    if (!(tokens > 0)) return;
+    const struct {
+        const char *key, *label;
+        double each;
+    } facts[] = { { "gpu_hours", "hours of devices", tokens / 3600 },
+                  { "hours", "hours by the clock", tokens / 3600 / devices } };
+    for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
+        framework_add_fact(r, &(framework_fact){ .key = facts[i].key,
+                                                 .label = facts[i].label,
+                                                 .unit = FRAMEWORK_HOURS,
+                                                 .low = facts[i].each / w->tokens_high,
+                                                 .likely = facts[i].each / w->tokens,
+                                                 .high = facts[i].each / w->tokens_low });
+    snprintf(r->time_is, sizeof r->time_is, "Time of %.4g tokens", tokens);
+    r->under[r->fact_count - 2] = r->time_is;
+}
+
+/* Tokens a second, what a step's seconds are made of, and hours. */
+static void add_time(const framework_subject *q, const titan_settings *s, const titan_result *x,
+                     framework_result *r) {
+    titan_time w;
+    if (!q->hardware->memory) return;
+    const char *why = titan_time_find(q->config, s, q->hardware, x, &w);
+    if (why) {
+        r->unknown[r->unknown_count++] = why;
+        return;
+    }
+    uint32_t first = r->fact_count;
+    framework_add_fact(r, &(framework_fact){ .key = "tokens_per_second",
+                                             .label = "tokens a second, of a device",
+                                             .unit = FRAMEWORK_COUNT,
+                                             .low = w.tokens_low,
+                                             .likely = w.tokens,
+                                             .high = w.tokens_high });
+    add_seconds(r, "step_seconds", "seconds of a step", w.step);
+    add_seconds(r, "products_seconds", "products", w.products);
+    add_seconds(r, "attention_seconds", "attention", w.attention);
+    add_seconds(r, "memory_seconds", "what waits for its memory", w.memory);
+    add_seconds(r, "sending_seconds", "sending, that nothing hides", w.sending);
+    add_seconds(r, "update_seconds", "the update", w.update);
+    add_seconds(r, "idle_seconds", "the pipeline's idle time", w.idle);
+    add_seconds(r, "begins_seconds", "beginning kernels", w.begins);
+    r->under[first] = "Likely time of a step";
+    add_hours(r, s, &w);
+    r->unknown[r->unknown_count++] =
+        "time does not know loaders, checkpoints, stragglers, and multiprocessors that sending takes";
+}
+
 static status estimate(const framework_subject *q, const framework_settings *settings, framework_result *r) {
     const titan_settings *s = &settings->titan;
     titan_result x;
@@ -69,6 +132,9 @@ static status estimate(const framework_subject *q, const framework_settings *set
     if (!q->hardware->memory) r->last_layer = FRAMEWORK_RESERVED;
     framework_place(q, r, &pieces);
     add_facts(r, s, &x);
+    add_time(q, s, &x, r);
+    if (s->sends_beside)
+        r->unknown[r->unknown_count++] = "symmetric buffers of async tensor parallelism are not counted";
     r->unknown[r->unknown_count++] = "validating, saving and the host's memory have no rule for torchtitan";
     return STATUS_OK;
 }

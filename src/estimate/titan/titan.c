@@ -161,8 +161,8 @@ static double head_input(const sizes *z) {
 static int64_t stages_of(const titan_settings *s) { return s->pipeline * s->stages_each; }
 
 /* Table and head count as a layer each where layers are shared out. */
-static double layers_of(const sizes *z, int64_t stage) {
-    int64_t stages = stages_of(z->s), all = z->h.layers;
+double titan_layers(const titan_settings *s, int64_t all, int64_t stage) {
+    int64_t stages = stages_of(s);
     if (stages == 1) return (double)all;
     int64_t each = (all + 2) / stages, rest = (all + 2) % stages;
     return (double)(each + (stage < rest) - (stage == 0) - (stage == stages - 1));
@@ -187,7 +187,8 @@ typedef struct {
 static holding hold(const sizes *z, int64_t device) {
     const titan_settings *s = z->s;
     holding h = { .first = device == 0, .last = device == s->pipeline - 1 };
-    for (int64_t i = 0; i < s->stages_each; i++) h.layers += layers_of(z, device + i * s->pipeline);
+    for (int64_t i = 0; i < s->stages_each; i++)
+        h.layers += titan_layers(s, z->h.layers, device + i * s->pipeline);
     h.virtual_layers = h.layers / (double)s->stages_each;
     double share = share_of(z, h.layers, h.first, h.last);
     h.weights = h.gradients = 4 * share;
@@ -251,6 +252,7 @@ status titan_estimate(const model *m, const model_config *c, const titan_setting
     TRY(sizes_of(m, c, s, &z, &r->parameters));
     for (int64_t i = 0; i < s->pipeline; i++) {
         titan_stage at = stage_of(&z, i);
+        r->share = fmax(r->share, at.weights / 4);
         if (i && at.live + at.streams <= r->at.live + r->at.streams) continue;
         r->at = at, r->stage = i;
     }

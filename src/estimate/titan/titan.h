@@ -34,6 +34,9 @@ typedef struct {
     titan_loss loss;
     bool gathers_float8;                /* FSDP sends weights in 8 bits */
     bool compiled, eager_loss, foreach; /* eager_loss: of what is compiled the loss is not */
+    bool sends_beside;                  /* async tensor parallelism */
+    double tokens;                      /* hours are asked for so many tokens, or steps; 0: they are not */
+    int64_t steps;
 } titan_settings;
 
 enum { TITAN_MOST_STAGES = 1024, TITAN_CHUNKS = 8 };
@@ -55,6 +58,7 @@ typedef struct {
     int64_t stage, stages;
     double parameters;
     int64_t shards; /* devices among which a weight is shared out */
+    double share;   /* numbers of weights that a device has a share of, at most */
 } titan_result;
 
 /* The fewest devices that hold all copies of the model; all other numbers that sizes allow are multiples. */
@@ -64,3 +68,8 @@ int64_t titan_least_devices(const titan_settings *s);
 status titan_check(const model *m, const model_config *c, const titan_settings *s);
 /* `s` has passed titan_check. */
 status titan_estimate(const model *m, const model_config *c, const titan_settings *s, titan_result *r);
+
+/* ---- within this room ---- */
+
+/* Layers of a part of the pipeline, which table and head, a layer each, leave to it. */
+double titan_layers(const titan_settings *s, int64_t layers, int64_t part);
