@@ -1,10 +1,14 @@
 /* What kernels for GPUs ask memory for, as the emulation sees it (device/cuda/emulate_watch.h), on the shapes
- * of whole training steps: bench-gpu-traffic [OP [tensor-cores]], the latter where kernels that are asked for
- * by this name are to be taken. Prints the tables of bench/results/gpu_traffic.md, a line for the first call
- * of each kernel with other types or other operands:
+ * of whole training steps: bench-gpu-traffic [OP [INSTRUCTIONS]], of all ops for OP "all", with kernels that
+ * are asked for as --instructions asks for them. Prints the tables of bench/results/gpu_traffic.md, a line
+ * for the first call of each kernel with other types or other operands:
  *
  *   asked      bytes that threads ask for, per byte of operands that the call reads or writes
  *   sectors    bytes of the sectors of 32 that the requests of warps touch, per byte asked for
+ *   conflicts  turns of shared memory's banks beyond those that requests need, in 100 of these; -: it is not
+ *              used
+ *
+ * Below a table stand the places with conflicts, where the build has lines (SNUG_DEBUG_INFO=-g1).
  *
  * Operands count once for being read and once for being written; scratch is asked for and no operand. Of
  * calls with much to compute some blocks of each launch are run, evenly spaced, marked by a star. */
@@ -15,6 +19,7 @@
 
 #include "base/instructions.h"
 #include "base/philox.h"
+#include "base/text.h"
 #include "base/threads.h"
 #include "base/units.h"
 #include "device/cuda/emulate_watch.h"
@@ -159,7 +164,22 @@ static bool is_new(const program *p, const lower_step *s) {
     return true;
 }
 
-static void measure(const program *p, const lower_step *s, const device *d) {
+/* Where its shared memory has conflicts. */
+static void add_conflicts(text *out, const char *kernel) {
+    emulate_conflicts c;
+    for (unsigned n = 0; emulate_watch_conflicts(n, &c); n++)
+        text_add(out, "| %s | %s | %llu | %llu |\n", kernel, c.where, (unsigned long long)c.turns,
+                 (unsigned long long)c.conflicts);
+}
+
+static const char *conflicts_text(const emulate_traffic *t, char few[32]) {
+    double turns = (double)(t->turns[0] + t->turns[1]);
+    snprintf(few, 32, "-");
+    if (turns > 0) snprintf(few, 32, "%.3g", 100 * (double)(t->conflicts[0] + t->conflicts[1]) / turns);
+    return few;
+}
+
+static void measure(const program *p, const lower_step *s, const device *d, text *conflicts) {
     const node *n = graph_node(&p->graph, s->node);
     op_cost cost = n->op->cost(&p->graph, n);
     bool some = cost.flops > MUCH;
@@ -173,13 +193,14 @@ static void measure(const program *p, const lower_step *s, const device *d) {
     s->kernel->run(&b.call);
     emulate_traffic t;
     if (emulate_watch_end(&t)) fprintf(stderr, "%s: %s\n", s->kernel->name, emulate_watch_said());
-    char first[96];
+    char first[96], few[32];
+    add_conflicts(conflicts, s->kernel->name);
     name_shape(&b.args[n->in_count], first, sizeof first);
     double operands = (double)(t.operands[0] + t.operands[1]), asked = (double)(t.asked[0] + t.asked[1]);
-    printf("| %s%s | %s | %llu | %.2f | %.2f | %.2f |\n", s->kernel->name, some ? " *" : "", first,
+    printf("| %s%s | %s | %llu | %.2f | %.2f | %.2f | %s |\n", s->kernel->name, some ? " *" : "", first,
            (unsigned long long)(t.operands[0] + t.operands[1]), operands > 0 ? asked / operands : 0,
            asked > 0 ? 32 * (double)(t.sectors[0] + t.sectors[1]) / asked : 0,
-           operands > 0 ? 32 * (double)(t.sectors[0] + t.sectors[1]) / operands : 0);
+           operands > 0 ? 32 * (double)(t.sectors[0] + t.sectors[1]) / operands : 0, conflicts_text(&t, few));
     fflush(stdout);
     unbind(&b);
 }
@@ -201,15 +222,19 @@ static void run_step(size_t r, const char *only) {
     require(setup_open(&o, NULL, &s));
     require(decision_make(&s, &d));
     printf("\n## %s: batch %lld, context %lld\n\n", runs[r].name, (long long)o.batch, (long long)o.context);
-    printf("| kernel | first result | bytes of operands | asked | sectors | both "
-           "|\n|---|---|---|---|---|---|\n");
+    printf("| kernel | first result | bytes of operands | asked | sectors | both | conflicts "
+           "|\n|---|---|---|---|---|---|---|\n");
+    text conflicts = { 0 };
     for (uint32_t k = 0; k < d.plan.program_count; k++) {
         const program *p = &d.plan.programs[k].program;
         for (uint32_t i = 0; i < p->count; i++)
             if (!p->steps[i].by_host && is_new(p, &p->steps[i]) &&
                 (!only || strcmp(only, graph_node(&p->graph, p->steps[i].node)->op->name) == 0))
-                measure(p, &p->steps[i], d.plan.device);
+                measure(p, &p->steps[i], d.plan.device, &conflicts);
     }
+    if (conflicts.length)
+        printf("\n| kernel | where | turns | conflicts |\n|---|---|---|---|\n%s", conflicts.data);
+    text_close(&conflicts);
     decision_close(&d);
     setup_close(&s);
 }
@@ -219,7 +244,8 @@ int main(int argc, char **argv) {
     if (!mkdtemp(folder) || chdir(folder) != 0) return perror(folder), 1;
     threads_set(1);
     if (argc > 2) require(instructions_pin(argv[2]));
-    for (size_t r = 0; r < sizeof runs / sizeof *runs; r++) run_step(r, argc > 1 ? argv[1] : NULL);
+    const char *only = argc > 1 && strcmp(argv[1], "all") != 0 ? argv[1] : NULL;
+    for (size_t r = 0; r < sizeof runs / sizeof *runs; r++) run_step(r, only);
     remove("config.json");
     return chdir("/") != 0 || rmdir(folder) != 0;
 }

@@ -23,10 +23,9 @@ enum { WIDENED = INSTRUCTIONS_AVX512_VNNI /* up to here bf16 is */ };
 static atomic_int last = INSTRUCTION_SETS - 1; /* that may be used */
 static atomic_bool pinned;                     /* else of these what is known to be slow is left out */
 
-/* Kernels for tensor cores have run in emulation alone, and so have those by groups of warps: once a GPU has
- * confirmed them, "auto" takes them. */
-enum { TENSOR_CONFIRMED = false, GROUPS_CONFIRMED = false };
-static atomic_bool tensor = TENSOR_CONFIRMED, groups = TENSOR_CONFIRMED && GROUPS_CONFIRMED;
+/* What GPUs may take: of "auto" what such a GPU has confirmed. */
+enum { GPU_PLAIN, GPU_CONFIRMED, GPU_TENSOR, GPU_GROUPS };
+static atomic_int on_gpu = GPU_CONFIRMED;
 
 const char *instructions_name(instruction_set set) { return names[set]; }
 
@@ -106,8 +105,16 @@ const char *instructions_kind(void) {
     return "widened";
 }
 
-bool instructions_tensor(void) { return atomic_load_explicit(&tensor, memory_order_relaxed); }
-bool instructions_groups(void) { return atomic_load_explicit(&groups, memory_order_relaxed); }
+static bool is_taken(int least, confirm_kind kind, uint32_t capability) {
+    int now = atomic_load_explicit(&on_gpu, memory_order_relaxed);
+    return now >= least || (now == GPU_CONFIRMED && confirmed_on(kind, capability));
+}
+
+bool instructions_tensor(confirm_kind kind, uint32_t capability) {
+    return is_taken(GPU_TENSOR, kind, capability);
+}
+
+bool instructions_groups(void) { return is_taken(GPU_GROUPS, CONFIRM_GROUPS, INSTRUCTIONS_GROUPS_ON); }
 
 static void list_sets(text *out) {
     for (int set = 0; set < INSTRUCTION_SETS; set++)
@@ -123,8 +130,11 @@ status instructions_pin(const char *name) {
     if (found >= 0) {
         atomic_store_explicit(&last, found, memory_order_relaxed);
         atomic_store_explicit(&pinned, !all, memory_order_relaxed);
-        atomic_store_explicit(&tensor, named || (all && TENSOR_CONFIRMED), memory_order_relaxed);
-        atomic_store_explicit(&groups, grouped || (all && !named && TENSOR_CONFIRMED && GROUPS_CONFIRMED),
+        atomic_store_explicit(&on_gpu,
+                              grouped ? GPU_GROUPS
+                              : named ? GPU_TENSOR
+                              : all   ? GPU_CONFIRMED
+                                      : GPU_PLAIN,
                               memory_order_relaxed);
         return STATUS_OK;
     }

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 
+#include "base/confirmed.h"
 #include "base/status.h"
 
 typedef enum {
@@ -33,9 +34,10 @@ const char *instructions_kind(void);
 #define INSTRUCTIONS_TENSOR "tensor-cores"
 #define INSTRUCTIONS_GROUPS "tensor-groups"
 
-/* May GPUs multiply numbers of 16 bits as they are, and codes of 8, on tensor cores? And there, where the GPU
- * has such instructions (capability 9.0), by groups of warps? */
-bool instructions_tensor(void);
+/* May a GPU of this capability take what is of this kind, of those on tensor cores? And products by groups of
+ * warps, which one capability has? What is not asked for by name may be taken where it is confirmed. */
+enum { INSTRUCTIONS_GROUPS_ON = 90 };
+bool instructions_tensor(confirm_kind kind, uint32_t capability);
 bool instructions_groups(void);
 
 /* By name; or "auto": all that there are; or INSTRUCTIONS_TENSOR: all, and tensor cores on a GPU; or

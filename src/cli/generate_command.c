@@ -14,6 +14,7 @@
 #include "io/file.h"
 #include "io/json.h"
 #include "io/model_config.h"
+#include "run/unconfirmed.h"
 
 /* ---- prompts ---- */
 
@@ -290,6 +291,7 @@ static void print_json(output *out, const listener *l, const generate_result *r)
     json_put_unsigned(&w, "peak_bytes", r->planned_bytes);
     json_put_unsigned(&w, "language_bytes", r->language_bytes);
     json_end_object(&w);
+    if (r->capability) unconfirmed_put(&w, r->unconfirmed);
     json_begin_object(&w, "measured");
     json_put_unsigned(&w, "peak_bytes", r->resident_peak_bytes);
     json_end_object(&w);
@@ -314,10 +316,12 @@ static void note_beyond(output *out, const listener *l, const generate_result *r
 
 static void print_end(output *out, const listener *l, const generate_result *r) {
     char planned[UNITS_TEXT_BYTES], measured[UNITS_TEXT_BYTES], tokens[UNITS_TEXT_BYTES];
+    char said[UNCONFIRMED_BYTES];
     uint32_t cut = 0;
     for (uint32_t i = 0; i < l->prompts->count; i++) cut += r->texts[i].end == GENERATE_CONTEXT;
     if (cut) output_add(out, "%u text%s as long as the model's context\n", cut, cut == 1 ? " is" : "s are");
     note_beyond(out, l, r);
+    if (*unconfirmed_text(r->unconfirmed, r->capability, said)) output_add(out, "note: %s\n", said);
     if (r->at_once > 1) output_add(out, "%u texts at once, ", r->at_once);
     output_add(out, "%lld tokens, %.0f a second; memory %s, planned %s", (long long)r->new_tokens,
                rate(r->new_tokens, r->seconds_new), units_bytes_text(r->resident_peak_bytes, measured),

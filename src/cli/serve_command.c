@@ -9,6 +9,7 @@
 #include "cli/signals.h"
 #include "language/chat.h"
 #include "ops/cache_write/cache_write.h"
+#include "run/unconfirmed.h"
 #include "server/serve.h"
 
 static volatile sig_atomic_t stops; /* how often it was asked to */
@@ -26,7 +27,7 @@ static void add_line(output *out, const char *what, uint64_t bytes, const char *
 }
 
 static void print_plan(output *out, const serve_plan *p) {
-    char remark[128], size[UNITS_TEXT_BYTES];
+    char remark[128], size[UNITS_TEXT_BYTES], said[UNCONFIRMED_BYTES];
     const plan *all = p->plan;
     const engine_sizes *s = p->sizes;
     const serve_held *h = p->held;
@@ -61,6 +62,7 @@ static void print_plan(output *out, const serve_plan *p) {
     add_line(out, "text", h->reading + h->tokenizer + h->templates + h->answers + h->formats,
              "tokenizer, templates, schemas, reading and writing");
     add_line(out, "runtime", all->pools[host].runtime_bytes - served, "code, threads, tables");
+    if (*unconfirmed_text(unconfirmed_of(all), all->device->capability, said)) output_add(out, "%s\n", said);
     output_flush(out);
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/memory.h"
 #include "run/made_up.h"
+#include "run/unconfirmed.h"
 
 enum { MAX_SETTINGS = 32 };
 
@@ -18,12 +19,12 @@ static void add_part(char *to, size_t room, const char *what, const char *settin
 }
 
 /* "4 x 2", micro-batches; "3 x 2 + 1" where the last is smaller. "": the batch is not cut. */
-static void write_split(const compose_split *s, int64_t micro_batch, char text[48]) {
-    text[0] = 0;
+static void write_split(const compose_split *s, int64_t micro_batch, char cut[48]) {
+    cut[0] = 0;
     if (!s->accumulate) return;
     bool even = s->last == micro_batch;
-    int n = snprintf(text, 48, "%lld x %lld", (long long)s->accumulate + even, (long long)micro_batch);
-    if (!even) snprintf(text + n, 48 - (size_t)n, " + %lld", (long long)s->last);
+    int n = snprintf(cut, 48, "%lld x %lld", (long long)s->accumulate + even, (long long)micro_batch);
+    if (!even) snprintf(cut + n, 48 - (size_t)n, " + %lld", (long long)s->last);
 }
 
 /* What the row's plan does, in words. `own`: the technique that the row is named after; -1: none. */
@@ -68,6 +69,7 @@ static status fill_row(compare_row *row, const search_request *q, const search_p
     compose_split split = compose_split_of(&q->run, &x->choice);
     row->point = *x;
     row->class = x->class;
+    row->unconfirmed = unconfirmed_of(&p);
     memcpy(row->by_category, p.by_category, sizeof row->by_category);
     describe(row, &split, own);
     plan_close(&p);
@@ -129,9 +131,9 @@ static status add_alone(compare_table *t, const search_request *q, int i, const 
     return STATUS_OK;
 }
 
-static bool has_setting(const pass_setting *list, uint32_t count, const char *text) {
+static bool has_setting(const pass_setting *list, uint32_t count, const char *setting) {
     for (uint32_t k = 0; k < count; k++)
-        if (strcmp(list[k].text, text) == 0) return true;
+        if (strcmp(list[k].text, setting) == 0) return true;
     return false;
 }
 

@@ -48,6 +48,7 @@ typedef struct {
     search_point point; /* peak_bytes 0: it can't be planned */
     char why[160];      /* then; else what its memory is as much as: "no less than bf16" */
     uint64_t by_category[CATEGORY_COUNT];
+    uint32_t unconfirmed; /* of its plan (run/unconfirmed.h) */
     compare_measured measured;
 } compare_row;
 

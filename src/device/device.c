@@ -13,12 +13,14 @@ static const device *const all[] = {
 
 const device *device_default(void) { return all[0]; }
 
-/* Captured programs have run in emulation alone: once a GPU has confirmed them, nothing said means yes. */
-enum { CAPTURE_CONFIRMED = false };
-static atomic_bool capture = CAPTURE_CONFIRMED;
+static atomic_int capture = -1; /* as long as nothing was said */
 
 void device_capture_allow(bool yes) { atomic_store_explicit(&capture, yes, memory_order_relaxed); }
-bool device_capture_allowed(void) { return atomic_load_explicit(&capture, memory_order_relaxed); }
+
+bool device_capture_allowed(uint32_t capability) {
+    int said = atomic_load_explicit(&capture, memory_order_relaxed);
+    return said < 0 ? confirmed_on(CONFIRM_CAPTURE, capability) : said > 0;
+}
 
 static int local_number;
 

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/confirmed.h"
 #include "base/links.h"
 #include "base/status.h"
 #include "base/work.h"
@@ -172,11 +173,13 @@ status device_cuda_find(int number, const device **found);
 void device_local(int number);
 int device_local_number(void);
 
-/* Whether programs are captured, where a device can: said once, before anything is planned. Nothing said: as
- * long as no GPU has confirmed it, they are not. */
+/* Whether programs are captured, where a device can: said once, before anything is planned. Nothing said: on
+ * capabilities of which a GPU has confirmed it (base/confirmed.h). */
 void device_capture_allow(bool yes);
-bool device_capture_allowed(void);
-static inline bool device_captures(const device *d) { return d->capture && device_capture_allowed(); }
+bool device_capture_allowed(uint32_t capability);
+static inline bool device_captures(const device *d) {
+    return d->capture && device_capture_allowed(d->capability);
+}
 
 const device *device_default(void); /* the best there is */
 /* By the name that --device takes: "cpu", or "auto" for the best that there is. */

@@ -68,7 +68,7 @@ device_rates device_gpu_rates(const device_gpu *g, int threads) {
     r.moved = r.fetched = r.bandwidth = 0.85 * g->bandwidth;
     r.cache_bytes = cache_of(g);
     r.call_seconds = g->call_seconds > 0 ? g->call_seconds : call;
-    r.captured_seconds = device_capture_allowed() ? CAPTURED_START * r.call_seconds : 0;
+    r.captured_seconds = device_capture_allowed(g->capability) ? CAPTURED_START * r.call_seconds : 0;
     r.copied = g->link > 0 ? 0.8 * g->link : link;
     if (g->name[0])
         snprintf(r.source, sizeof r.source, "%s: published figures, nothing measured", title);

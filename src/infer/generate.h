@@ -63,6 +63,8 @@ typedef struct {
                                              answered; after that */
     uint64_t planned_bytes, resident_peak_bytes;
     uint64_t language_bytes; /* of planned_bytes: what makes text into tokens and back */
+    uint32_t unconfirmed;    /* of the plan (run/unconfirmed.h), */
+    uint32_t capability;     /* and of its device; 0: it is no GPU */
     int64_t learned;         /* positions that its folder says were learned; 0: all, as far as is known */
 } generate_result;
 

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "infer/engine.h"
 #include "infer/generate_internal.h"
+#include "run/unconfirmed.h"
 
 enum { MOST_ROWS = 256 /* of a step */ };
 
@@ -44,6 +45,8 @@ static status make_plan(generation *g, engine *e, dtype cache) {
     TRY(engine_plan(e, &wanted));
     g->result->at_once = (uint32_t)engine_planned(e)->texts;
     g->result->planned_bytes = engine_planned_bytes(e);
+    g->result->unconfirmed = unconfirmed_of(engine_plan_of(e));
+    g->result->capability = engine_plan_of(e)->device->capability;
     return STATUS_OK;
 }
 

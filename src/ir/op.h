@@ -2,6 +2,7 @@
  * anywhere switches on ops. */
 #pragma once
 
+#include "base/confirmed.h"
 #include "base/work.h"
 #include "ir/graph.h"
 
@@ -153,6 +154,9 @@ struct op_def {
                                 * are their own (run/products.h); of two the first is by groups of warps.
                                 * NULL: none */
     const op_case *cases;      /* end with name NULL */
+    struct {
+        confirm_kind cuda, tensor[2]; /* of the first of `cuda`, and of those of `tensor` */
+    } confirm;                        /* what GPUs have to confirm (base/confirmed.h) */
 };
 
 /* For `infer`: input i, where given, has this shape and type. */

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "run/unconfirmed.h"
+
 const char *compare_label(const compare_row *row, int columns, char label[COMPARE_LABEL_BYTES]) {
     int length =
         snprintf(label, COMPARE_LABEL_BYTES, "%s%s%s", row->name, row->setting[0] ? " " : "", row->setting);
@@ -70,4 +72,15 @@ const char *compare_note(const compare_table *t, uint32_t i) {
     if (change > -nothing) return "saves nothing";
     if (row->why[0]) return row->why;
     return adds_nothing(t, i) && !row->ends ? "adds nothing" : "";
+}
+
+uint32_t compare_unconfirmed(const compare_table *t) {
+    uint32_t kinds = 0;
+    for (uint32_t i = 0; i < t->count; i++) kinds |= t->rows[i].unconfirmed;
+    return kinds;
+}
+
+const char *compare_unconfirmed_text(const report_comparison *c, char said[COMPARE_SAID_BYTES]) {
+    const device *on = lower_device(&c->setup->request.run.lower);
+    return unconfirmed_text(compare_unconfirmed(c->table), on->capability, said);
 }

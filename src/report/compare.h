@@ -18,6 +18,11 @@ const char *compare_results(const compare_row *row);
  * one before it; why there is no plan. "": the numbers say it. */
 const char *compare_note(const compare_table *t, uint32_t i);
 
+/* What no GPU has confirmed of all rows' plans (run/unconfirmed.h), and the sentence, "" for none. */
+uint32_t compare_unconfirmed(const compare_table *t);
+enum { COMPARE_SAID_BYTES = 512 };
+const char *compare_unconfirmed_text(const report_comparison *c, char said[COMPARE_SAID_BYTES]);
+
 /* Of the row against plain; 0 where one of them is not there. */
 double compare_bytes_percent(const compare_table *t, const compare_row *row);
 double compare_seconds_percent(const compare_table *t, const compare_row *row);

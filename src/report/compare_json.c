@@ -1,6 +1,7 @@
 /* The comparison for programs: docs/json.md. */
 #include "io/json.h"
 #include "report/compare.h"
+#include "run/unconfirmed.h"
 
 static void put_planned(json_writer *w, const compare_row *row) {
     if (!row->point.peak_bytes) {
@@ -89,6 +90,7 @@ void report_compare_json(text *out, const report_comparison *c) {
         json_put_integer(&w, "steps", s->options.steps);
     else
         json_put_null(&w, "steps");
+    if (lower_device(&r->lower)->kind != DEVICE_CPU) unconfirmed_put(&w, compare_unconfirmed(c->table));
     json_begin_array(&w, "rows");
     for (uint32_t i = 0; i < c->table->count; i++) put_row(&w, c->table, i);
     json_end_array(&w);

@@ -165,6 +165,8 @@ void report_compare_text(text *out, const report_comparison *c, const report_sty
     add_planned(out, c->table, &k);
     if (!c->table->any_allowed)
         text_add(out, "\nWhat changes numerics is counted in where --allow names it.\n");
+    char said[COMPARE_SAID_BYTES];
+    if (*compare_unconfirmed_text(c, said)) text_add(out, "\n%s.\n", said);
     add_categories(out, c->table, &k);
     if (c->measured) add_measured(out, c, &k);
 }

@@ -7,6 +7,7 @@
 #include "report/places.h"
 #include "run/course.h"
 #include "run/texts.h"
+#include "run/unconfirmed.h"
 
 static void put_categories(json_writer *w, const uint64_t by_category[CATEGORY_COUNT]) {
     json_begin_object(w, "by_category");
@@ -344,6 +345,7 @@ static void write_report(text *out, const setup *s, const decision *d, outcome o
     put_predicted(&w, s, d);
     put_measured(&w, s, &m, seen);
     places_put_gpu(&w, &d->plan);
+    if (d->plan.device->kind != DEVICE_CPU) unconfirmed_put(&w, unconfirmed_of(&d->plan));
     places_put(&w, s, d, seen ? &m : NULL);
     put_choices(&w, d);
     put_data(&w, s);

@@ -8,6 +8,7 @@
 #include "base/units.h"
 #include "base/utf8.h"
 #include "ir/op.h"
+#include "run/unconfirmed.h"
 
 parts_colours parts_colours_of(const report_style *style) {
     if (!style->colour) return (parts_colours){ "", "", "", "", "" };
@@ -222,4 +223,36 @@ void parts_alive(const plan_program *pp, uint64_t *alive) {
         if (x->last + 1 < pp->program.count) alive[x->last + 1] -= x->bytes; /* wraps, and back in the sum */
     }
     for (uint32_t s = 1; s < pp->program.count; s++) alive[s] += alive[s - 1];
+}
+
+/* ---- what is to be said ---- */
+
+const char *parts_remark(const decision *d, int i) {
+    const pass_setting *chosen = &d->point.choice.settings[i];
+    bool speaks = chosen->text[0] && pass_table[i]->remark && d->plan.program_count;
+    return speaks ? pass_table[i]->remark(chosen, &d->plan.programs[0].program.graph) : NULL;
+}
+
+/* What is said may begin with the option as well. */
+const char *parts_declined(const search_decline *x, char said[PARTS_SAID_BYTES]) {
+    char option[PASS_OPTION_BYTES], few[UNITS_TEXT_BYTES];
+    size_t length = strlen(pass_option(pass_table[x->pass], option));
+    bool named = strncmp(x->said, "--", 2) == 0 && strncmp(x->said + 2, option, length) == 0 &&
+                 strncmp(x->said + 2 + length, ": ", 2) == 0;
+    const char *why = named ? x->said + length + 4 : x->said;
+    int used = snprintf(said, PARTS_SAID_BYTES, "--%s was allowed and declined: ", option);
+    char *to = said + used;
+    size_t room = PARTS_SAID_BYTES - (size_t)used;
+    if (x->why == SEARCH_NOT_FASTER)
+        snprintf(to, room, "it is not faster, %s with it", units_seconds_text(x->seconds, few));
+    else if (x->why == SEARCH_TOO_LARGE)
+        snprintf(to, room, "with its workspaces the peak is %s, above the budget",
+                 units_bytes_text(x->peak_bytes, few));
+    else
+        snprintf(to, room, "%s", why[0] ? why : search_why_name(x->why));
+    return said;
+}
+
+const char *parts_unconfirmed(const decision *d, char said[PARTS_SAID_BYTES]) {
+    return unconfirmed_text(unconfirmed_of(&d->plan), d->plan.device->capability, said);
 }

@@ -23,6 +23,14 @@ typedef struct {
 } parts_measured;
 parts_measured parts_measured_of(const decision *d, const train_result *r);
 
+/* What is to be said of a choice. Of its setting of pass number i, in one line: what people may expect of it
+ * and do not get; NULL: nothing. Of a technique that --allow names and that was not taken, why. Of a GPU what
+ * it has never confirmed (run/unconfirmed.h); "": nothing. */
+enum { PARTS_SAID_BYTES = 512 }; /* UNCONFIRMED_BYTES at least */
+const char *parts_remark(const decision *d, int i);
+const char *parts_declined(const search_decline *x, char said[PARTS_SAID_BYTES]);
+const char *parts_unconfirmed(const decision *d, char said[PARTS_SAID_BYTES]);
+
 /* Numbers in the weights of the model as its builder makes it, however the plan stores them; and how many
  * numbers are trained: these, or those of the adapters beside them. 0 where it can't be built. */
 typedef struct {

@@ -139,26 +139,6 @@ static void add_batch(text *out, const setup *of, const decision *d) {
     text_add(out, "\n");
 }
 
-/* What the user allowed and the planner did not take. */
-static void add_declined(text *out, const decision *d) {
-    char option[PASS_OPTION_BYTES], few[UNITS_TEXT_BYTES];
-    for (uint32_t i = 0; i < d->declined_count; i++) {
-        const search_decline *x = &d->declined[i];
-        size_t length = strlen(pass_option(pass_table[x->pass], option));
-        bool named = strncmp(x->said, "--", 2) == 0 && strncmp(x->said + 2, option, length) == 0 &&
-                     strncmp(x->said + 2 + length, ": ", 2) == 0;
-        const char *said = named ? x->said + length + 4 : x->said;
-        text_add(out, "  --%s was allowed and declined: ", option);
-        if (x->why == SEARCH_NOT_FASTER)
-            text_add(out, "it is not faster, %s with it\n", units_seconds_text(x->seconds, few));
-        else if (x->why == SEARCH_TOO_LARGE)
-            text_add(out, "with its workspaces the peak is %s, above the budget\n",
-                     bytes_text(x->peak_bytes, few));
-        else
-            text_add(out, "%s\n", said[0] ? said : search_why_name(x->why));
-    }
-}
-
 static void add_choices(text *out, const setup *s, const decision *d, const parts_colours *k) {
     char seconds[UNITS_TEXT_BYTES];
     text_add(out, "\n%sWhat was chosen%s, of %llu combinations in %s\n", k->bold, k->end,
@@ -169,14 +149,14 @@ static void add_choices(text *out, const setup *s, const decision *d, const part
     for (int i = 0; pass_table[i]; i++)
         if (training || !pass_table[i]->training_only) add_technique(out, s, d, i, k);
     add_batch(out, s, d);
+    char said[PARTS_SAID_BYTES];
     for (int i = 0; pass_table[i]; i++) {
-        const pass_setting *chosen = &d->point.choice.settings[i];
-        bool speaks = chosen->text[0] && pass_table[i]->remark && d->plan.program_count;
-        const char *remark =
-            speaks ? pass_table[i]->remark(chosen, &d->plan.programs[0].program.graph) : NULL;
+        const char *remark = parts_remark(d, i);
         if (remark) text_add(out, "  %s\n", remark);
     }
-    add_declined(out, d);
+    for (uint32_t i = 0; i < d->declined_count; i++)
+        text_add(out, "  %s\n", parts_declined(&d->declined[i], said));
+    if (*parts_unconfirmed(d, said)) text_add(out, "  %s\n", said);
 }
 
 /* ---- memory ---- */

@@ -2,6 +2,7 @@
 #include "io/json.h"
 #include "ops/cache_write/cache_write.h"
 #include "plan/category.h"
+#include "run/unconfirmed.h"
 #include "server/serve.h"
 
 static void put_budget(json_writer *w, uint64_t budget) {
@@ -89,6 +90,7 @@ void serve_plan_json(text *out, const serve_plan *s) {
     put_sizes(&w, s);
     put_embeddings(&w, s->pooling);
     put_predicted(&w, s);
+    if (s->plan->device->kind != DEVICE_CPU) unconfirmed_put(&w, unconfirmed_of(s->plan));
     json_end_object(&w);
     text_add(out, "\n");
 }

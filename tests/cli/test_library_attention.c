@@ -21,7 +21,9 @@
 #include <unistd.h>
 
 #include "base/dtype.h"
+#include "base/memory.h"
 #include "cli/command.h"
+#include "cli/pages.h"
 #include "device/library_attention.h"
 #include "sanitized.h"
 
@@ -215,6 +217,23 @@ static void plan_says(const char *options, const char *told, const char *sentenc
     command_free(&c);
 }
 
+/* And its page. An apostrophe is written as a page has it. */
+static void page_says(const char *options, const char *told, const char *sentence) {
+    const char *with[] = { LIBRARY, told, NULL };
+    char line[600];
+    snprintf(line, sizeof line,
+             "plan gpt2.json --batch 4 --context 16 --threads 1 --device emulated --eval-samples 2 --quiet "
+             "--html page %s",
+             options);
+    command_result c = command_run_with(line, with);
+    if (c.exit != 0) fail_msg("%s: exit %d, %s", line, c.exit, c.err);
+    char *page = pages_read("page", 8 << 20), *at = strstr(page, sentence);
+    if (!at) fail_msg("%s: no '%s'", line, sentence);
+    assert_null(strstr(at + 1, sentence));
+    memory_free(page);
+    command_free(&c);
+}
+
 /* Of products as well: what is left to snug's kernels, and why what was allowed is not taken. */
 static void plans_say_what_is_declined(void **state) {
     (void)state;
@@ -234,6 +253,19 @@ static void plans_say_what_is_declined(void **state) {
               "--library-products was allowed and declined: with its workspaces the peak is ");
     plan_says("--allow library-products", "STANDIN_LT_WORKSPACE=67108864",
               "--library-products was allowed and declined: cuBLASLt 13.1.0 makes none");
+}
+
+static void pages_say_what_is_declined(void **state) {
+    (void)state;
+    page_says(HALF "--library-attention on", "STANDIN_DNN_FORWARD=1",
+              "<p>--library-attention: of a micro-batch&#39;s attention, gradients&#39; too, it makes 2; "
+              "declined: 0 by their types, 0 by what they see, 0 by where their heads begin, 2 without an "
+              "engine.</p>");
+    page_says("--library-products on", "STANDIN_LT_BARS=96", "4 without an algorithm.</p>");
+    page_says("--precision f32 --allow library-attention", NULL,
+              "<p>--library-attention was allowed and declined: cuDNN 9.26.0 makes none");
+    page_says("--allow library-products --memory 10MiB", "STANDIN_LT_WORKSPACE=16777216",
+              "<p>--library-products was allowed and declined: with its workspaces the peak is ");
 }
 
 /* The smallest shapes at least: kernels are emulated. */
@@ -344,10 +376,11 @@ int main(int count, char **words) {
         execv("/proc/self/exe", words);
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(engines_are_chosen_once), cmocka_unit_test(planned_is_measured),
-        cmocka_unit_test(workspaces_are_planned),  cmocka_unit_test(the_planner_decides),
-        cmocka_unit_test(refusals_are_said),       cmocka_unit_test(plans_say_what_is_declined),
-        cmocka_unit_test(resumes_say_the_version), cmocka_unit_test(shapes_are_measured),
+        cmocka_unit_test(engines_are_chosen_once),    cmocka_unit_test(planned_is_measured),
+        cmocka_unit_test(workspaces_are_planned),     cmocka_unit_test(the_planner_decides),
+        cmocka_unit_test(refusals_are_said),          cmocka_unit_test(plans_say_what_is_declined),
+        cmocka_unit_test(pages_say_what_is_declined), cmocka_unit_test(resumes_say_the_version),
+        cmocka_unit_test(shapes_are_measured),
     };
     return cmocka_run_group_tests(tests, make_files, scratch_close);
 }

@@ -30,7 +30,7 @@ void on_device_run(const setup_options *o, const device *on, outcome *out) {
     if (result == STATUS_OK) result = train_run(&s, &d, &from, &silent, &r);
     if (result != STATUS_OK) fail_msg("%s", status_message());
     assert_int_equal(r.steps, o->steps);
-    assert_true(o->steps <= 16 && r.evaluation_count <= 16);
+    assert_true(o->steps <= 24 && r.evaluation_count <= 16);
     memcpy(out->losses, r.losses, (size_t)o->steps * sizeof *r.losses);
     out->evaluation_count = r.evaluation_count;
     for (uint32_t i = 0; i < r.evaluation_count; i++) out->evaluations[i] = r.evaluations[i].loss;

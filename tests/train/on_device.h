@@ -5,7 +5,7 @@
 #include "train/train.h"
 
 typedef struct {
-    double losses[16], evaluations[16];
+    double losses[24], evaluations[16];
     uint32_t evaluation_count;
     plan_pool pools[POOL_COUNT];
     uint64_t measured[POOL_COUNT];
@@ -13,7 +13,7 @@ typedef struct {
     compose_choice choice;
 } outcome;
 
-/* `on`: NULL for what the options say. At most 16 steps. */
+/* `on`: NULL for what the options say. At most 24 steps. */
 void on_device_setup(const device *on, const setup_options *o, setup *s);
 void on_device_run(const setup_options *o, const device *on, outcome *out);
 

@@ -484,12 +484,12 @@ void after(const device *, device_lane l, device_lane other, uint64_t number) {
 }
 
 /* As slow as the processor that emulates it, so that plans with and without it choose alike. */
-device_rates rates(const device *, int threads) {
+device_rates rates(const device *d, int threads) {
     device_rates r = device_rates_default(threads);
     r.copied = r.file_read;
     r.by_library = 2 * r.flops[WORK_PRODUCTS], r.by_library_half = 4 * r.flops[WORK_PRODUCTS];
     r.by_library_attention = 4 * r.flops[WORK_ATTENTION];
-    r.captured_seconds = device_capture_allowed() ? r.call_seconds : 0;
+    r.captured_seconds = device_capture_allowed(d->capability) ? r.call_seconds : 0;
     snprintf(r.source, sizeof r.source, "built-in table of the processor that emulates it");
     return r;
 }

@@ -67,6 +67,7 @@ struct block {
     const void *arguments;
     const char *kernel;
     bool apart;
+    bool aside; /* of who runs, which gives way to nobody meanwhile */
     unsigned current;
     unsigned long progress;
     uint64_t random;
@@ -335,9 +336,11 @@ void run_watched(const grid &g, const void *arguments, size_t bytes, int64_t blo
 bool is_running(running *r) {
     const block *b = now;
     if (!b) return false;
-    *r = { b->current, b->all.turn, b->apart ? NULL : b->fibers[b->current].stack, STACK_BYTES };
+    *r = { b->current, b->all.turn, b->apart ? NULL : b->fibers[b->current].stack, STACK_BYTES, b->aside };
     return true;
 }
+
+void aside(bool yes) { now->aside = yes; }
 
 unsigned char *shared() { return now->shared; }
 

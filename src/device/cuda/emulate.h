@@ -52,6 +52,9 @@ inline T *wide(void *at) {
     return (T *)at;
 }
 void barrier(site at);
+/* Until it is said otherwise the running thread does what a unit does beside the kernel, as a copy that
+ * lands: that takes no turns of shared memory's banks, for who counts these (emulate_watch.h). */
+void aside(bool yes);
 /* Each thread in `lanes` (bit per lane; it must be in them itself) gives up to SLOT bytes; what lane l gave
  * then stands at l * SLOT of the result, until this thread's next but one exchange. */
 enum { SLOT = 16 };

@@ -9,6 +9,7 @@ struct running {
     unsigned thread, barriers; /* how often its block has met so far */
     const char *stack;         /* NULL: that of the host */
     size_t stack_bytes;
+    bool aside; /* it does what a unit does beside the kernel (emulate.h) */
 };
 /* False outside of kernels. */
 bool is_running(running *r);

@@ -102,7 +102,9 @@ template <int LEFT>
 inline void gpu_copies_wait() {
     emulate::copy c;
     while (emulate::copy_lands(LEFT, &c)) {
+        emulate::aside(true);
         *c.to = c.bytes;
+        emulate::aside(false);
         emulate::shared_written(c.to);
     }
 }

@@ -19,7 +19,7 @@ extern "C" char __executable_start, __data_start; /* of the program's image: the
 namespace {
 
 using emulate::running;
-enum { WARP = 32, MOST_WARPS = 32, PAGE = 4096, SECTOR = 32 };
+enum { WARP = 32, MOST_WARPS = 32, PAGE = 4096, SECTOR = 32, BANKS = 32, WORD = 4 /* of a bank */ };
 
 /* ---- who did what ---- */
 
@@ -63,6 +63,19 @@ struct request { /* what sorts alike is one */
     bool operator==(const request &r) const { return of == r.of && sector == r.sector; }
 };
 
+struct lane_access { /* of shared memory */
+    uint64_t of;     /* as a request's */
+    uintptr_t at;
+    uint32_t thread, bytes;
+    bool writes;
+    bool operator<(const lane_access &r) const { return of != r.of ? of < r.of : thread < r.thread; }
+};
+
+struct place_turns {
+    uintptr_t where;
+    uint64_t turns, conflicts;
+};
+
 struct watch {
     emulate_watch_options options;
     std::vector<range> ranges;
@@ -75,6 +88,8 @@ struct watch {
     std::unordered_map<uintptr_t, uint32_t> places; /* of the program, numbered */
     std::vector<std::vector<uint32_t>> times;       /* by place and thread */
     std::vector<request> requests[2];
+    std::vector<lane_access> shared_requests;
+    std::vector<place_turns> by_place;
     emulate_traffic traffic;
     const char *kernel;
     uint64_t mistakes;
@@ -88,19 +103,20 @@ bool is_in(const range &r, uintptr_t a, uintptr_t last) { return a >= r.first &&
 
 /* ---- saying it ---- */
 
-/* "FILE:LINE" of an address in the program, by binutils where they are; else its offset. */
+/* "FILE:LINE" of an address in the program, by binutils where they are; else its offset. A call comes back to
+ * the line after it. Of an instruction's twin the place that uses it. */
 void name_place(uintptr_t where, char *out, size_t bytes) {
     char command[256], line[192] = "";
-    snprintf(out, bytes, "+0x%zx", (size_t)(where - (uintptr_t)&__executable_start));
-    snprintf(command, sizeof command, "addr2line -e /proc/%d/exe %s 2>/dev/null", (int)getpid(), out + 1);
+    snprintf(out, bytes, "+0x%zx", (size_t)(where - 1 - (uintptr_t)&__executable_start));
+    snprintf(command, sizeof command, "addr2line -i -e /proc/%d/exe %s 2>/dev/null", (int)getpid(), out + 1);
     FILE *f = popen(command, "r");
     if (!f) return;
-    bool read = fgets(line, sizeof line, f) != NULL;
+    while (fgets(line, sizeof line, f) && strstr(line, "/src/device/cuda/")) {}
     pclose(f);
     line[strcspn(line, " \n")] = 0;
     const char *slash = strstr(line, "/src/");
     if (!slash) slash = strstr(line, "/tests/");
-    if (read && line[0] && line[0] != '?') snprintf(out, bytes, "%s", slash ? slash + 1 : line);
+    if (line[0] && line[0] != '?') snprintf(out, bytes, "%s", slash ? slash + 1 : line);
 }
 
 /* The first is told, a race rather than what may follow from it. */
@@ -203,13 +219,23 @@ bool touch_all(uintptr_t a, unsigned bytes, const access &now, bool writes, bool
 
 uint32_t place_number(uintptr_t where) {
     auto found = w.places.insert({ where, (uint32_t)w.places.size() });
-    if (found.second) w.times.emplace_back(MOST_WARPS * WARP);
+    if (found.second) {
+        w.times.emplace_back(MOST_WARPS * WARP);
+        w.by_place.push_back({ where, 0, 0 });
+    }
     return found.first->second;
 }
 
-void count(uintptr_t a, unsigned bytes, const running &r, uintptr_t where, bool writes, bool operand) {
+enum { PLACE_SHIFT = 37, WARP_SHIFT = 32 };
+
+/* The request that the running thread's next access at this place belongs to. */
+uint64_t request_of(const running &r, uintptr_t where) {
     uint64_t place = place_number(where), time = w.times[place][r.thread]++;
-    uint64_t of = (place << 37) | ((uint64_t)(r.thread / WARP) << 32) | (uint32_t)time;
+    return (place << PLACE_SHIFT) | ((uint64_t)(r.thread / WARP) << WARP_SHIFT) | (uint32_t)time;
+}
+
+void count(uintptr_t a, unsigned bytes, const running &r, uintptr_t where, bool writes, bool operand) {
+    uint64_t of = request_of(r, where);
     for (uintptr_t s = a / SECTOR; s <= (a + bytes - 1) / SECTOR; s++)
         w.requests[writes].push_back({ of, s });
     w.traffic.asked[writes] += bytes;
@@ -217,7 +243,45 @@ void count(uintptr_t a, unsigned bytes, const running &r, uintptr_t where, bool 
         page_of(at)->touched[writes][at % PAGE / 32] |= 1u << at % 32;
 }
 
+/* How often banks take turns for the accesses of some lanes at once. */
+unsigned turns_of(const lane_access *first, const lane_access *last) {
+    uintptr_t words[WARP * 4];
+    unsigned count = 0, of_bank[BANKS] = { 0 }, most = 0;
+    for (const lane_access *x = first; x < last; x++)
+        for (uintptr_t word = x->at / WORD; word <= (x->at + x->bytes - 1) / WORD; word++)
+            if (count < sizeof words / sizeof *words) words[count++] = word;
+    std::sort(words, words + count);
+    count = (unsigned)(std::unique(words, words + count) - words);
+    for (unsigned i = 0; i < count; i++) most = std::max(most, ++of_bank[words[i] % BANKS]);
+    return most;
+}
+
+/* As many lanes at once as the banks have words for. */
+void count_turns(const lane_access *first, const lane_access *last) {
+    const unsigned wide = std::max(first->bytes, (unsigned)WORD), lanes = std::max(BANKS * WORD / wide, 1u);
+    place_turns &place = w.by_place[first->of >> PLACE_SHIFT];
+    while (first < last) {
+        const lane_access *end = first;
+        while (end < last && end->thread / lanes == first->thread / lanes) end++;
+        const unsigned turns = turns_of(first, end);
+        w.traffic.turns[first->writes]++, w.traffic.conflicts[first->writes] += turns - 1;
+        place.turns++, place.conflicts += turns - 1;
+        first = end;
+    }
+}
+
+void count_conflicts() {
+    std::vector<lane_access> &all = w.shared_requests;
+    std::sort(all.begin(), all.end());
+    for (size_t first = 0, last = 0; first < all.size(); first = last) {
+        while (last < all.size() && all[last].of == all[first].of) last++;
+        count_turns(&all[first], &all[first] + (last - first));
+    }
+    all.clear();
+}
+
 void count_requests() {
+    count_conflicts();
     for (int writes = 0; writes < 2; writes++) {
         std::vector<request> &all = w.requests[writes];
         std::sort(all.begin(), all.end());
@@ -274,7 +338,10 @@ void saw(uintptr_t a, unsigned bytes, uintptr_t where, bool writes, bool atomic)
     }
     w.traffic.accesses++;
     if (w.options.traffic) {
-        if (!is_shared) count(a, bytes, r, where, writes, of->kind != EMULATE_WATCH_SCRATCH);
+        if (!is_shared)
+            count(a, bytes, r, where, writes, of->kind != EMULATE_WATCH_SCRATCH);
+        else if (!r.aside)
+            w.shared_requests.push_back({ request_of(r, where), a, r.thread, bytes, writes });
         return;
     }
     uint32_t clock = w.warps[r.thread / WARP].seen[r.thread % WARP][r.thread % WARP];
@@ -344,6 +411,7 @@ void emulate_watch_begin(const emulate_watch_options *o) {
     memset(w.recent, 0, sizeof w.recent);
     w.first_block = blocks_so_far + 1;
     w.traffic = {};
+    for (place_turns &p : w.by_place) p.turns = p.conflicts = 0;
     w.mistakes = 0, w.race_said = false, w.said[0] = 0;
     w.host_stack = stack_of_host();
     watcher.most_blocks = o->most_blocks;
@@ -364,6 +432,18 @@ uint64_t emulate_watch_end(emulate_traffic *t) {
 }
 
 const char *emulate_watch_said(void) { return w.said; }
+
+bool emulate_watch_conflicts(unsigned n, emulate_conflicts *c) {
+    std::vector<place_turns> all;
+    for (const place_turns &p : w.by_place)
+        if (p.conflicts) all.push_back(p);
+    if (n >= all.size()) return false;
+    std::sort(all.begin(), all.end(),
+              [](const place_turns &a, const place_turns &b) { return a.conflicts > b.conflicts; });
+    name_place(all[n].where, c->where, sizeof c->where);
+    c->turns = all[n].turns, c->conflicts = all[n].conflicts;
+    return true;
+}
 
 /* ---- the compiler's calls; a build with other sanitizers has no watched kernels ---- */
 

@@ -66,6 +66,7 @@ const op_def op_attention_flash = { .name = "attention_flash",
                                     .cpu = attention_flash_cpu,
                                     .cuda = OP_CUDA(attention_flash_cuda),
                                     .tensor = OP_CUDA(attention_flash_tensor),
+                                    .confirm = { .tensor = { CONFIRM_ATTENTION } },
                                     .cases = attention_cases_of_forward };
 
 #define LSE(...)                                                                                             \
@@ -191,4 +192,5 @@ const op_def op_attention_flash_backward = { .name = "attention_flash_backward",
                                              .cpu = attention_flash_backward_cpu,
                                              .cuda = OP_CUDA(attention_flash_backward_cuda),
                                              .tensor = OP_CUDA(attention_flash_backward_tensor),
+                                             .confirm = { .tensor = { CONFIRM_ATTENTION } },
                                              .cases = backward_cases };

@@ -39,9 +39,8 @@ struct attention_tensor_shape {
         WARPS = ATTENTION_TILE / OWN,
         THREADS = WARPS * GPU_WARP,
         LINES = ATTENTION_TILE * SIZE, /* numbers of 64 lines */
-        STRIDE = STEP + 8,             /* floats from one line of a strip to the next */
-        STRIP = OWN * STRIDE,          /* floats: a warp's pairs, where they are special */
-        KEPT = OWN * STEP              /* bytes: which of them dropout keeps */
+        STRIDE = STEP + 4,             /* places from one line of a strip to the next */
+        STRIP = OWN * STRIDE           /* places of a warp's pairs, where they are special */
     };
     static_assert(SIZE % 64 == 0 && STEP % 16 == 0 && ATTENTION_TILE % OWN == 0, "whole fragments");
 
@@ -231,7 +230,9 @@ static inline bool attention_tensor_is_special(const attention_job &a) {
 }
 
 /* Where a warp's special pairs pass through memory, each by its own thread, so that loops over them are not
- * unrolled; and what dropout keeps of them. */
+ * unrolled; and, a byte each, what dropout keeps of them. Of eight neighbours of a line the even ones stand
+ * before the odd ones: a warp's threads have four of them in eight lines at a time, which are in different
+ * banks as floats, and one word of each line as bytes. */
 template <class S>
 struct attention_tensor_room {
     float *strip;
@@ -239,19 +240,22 @@ struct attention_tensor_room {
 
     __device__ __forceinline__ static attention_tensor_room of(void *shared) {
         return { (float *)shared + S::warp() * S::STRIP,
-                 (uint8_t *)((float *)shared + S::WARPS * S::STRIP) + S::warp() * S::KEPT };
+                 (uint8_t *)((float *)shared + S::WARPS * S::STRIP) + S::warp() * S::STRIP };
     }
-    __device__ __forceinline__ float &at(int i, int j, int k) const {
-        return strip[(S::own(i, k) - S::warp() * S::OWN) * S::STRIDE + S::other(j, k)];
+    /* Of the warp's own lines and of the step's others. */
+    GPU_MEMBER int place(int own, int other) {
+        return own * S::STRIDE + (other & ~7) + (other & 1) * 4 + (other & 7) / 2;
     }
+    GPU_MEMBER int place_of(int i, int j, int k) {
+        return place(S::own(i, k) - S::warp() * S::OWN, S::other(j, k));
+    }
+    __device__ __forceinline__ float &at(int i, int j, int k) const { return strip[place_of(i, j, k)]; }
     /* Does dropout keep it? Only pairs that see each other were asked. */
-    __device__ __forceinline__ bool keeps(int i, int j, int k) const {
-        return kept[(S::own(i, k) - S::warp() * S::OWN) * S::STEP + S::other(j, k)] != 0;
-    }
+    __device__ __forceinline__ bool keeps(int i, int j, int k) const { return kept[place_of(i, j, k)] != 0; }
 };
 
 template <class S>
-constexpr int attention_tensor_room_bytes = S::WARPS *(S::STRIP * 4 + S::KEPT);
+constexpr int attention_tensor_room_bytes = S::WARPS *S::STRIP *(4 + 1);
 
 /* Where a step is: the tile, and the first of its other lines. */
 struct attention_tensor_step {
@@ -300,11 +304,11 @@ GPU_INLINE void attention_tensor_draw(const attention_job &a, const attention_te
     __syncwarp();
     if (OWN_KEYS)
         attention_drop(a, step.at, { step.line, S::STEP, own, S::OWN }, [&](int t, int s, float keep) {
-            room.kept[(s - own) * S::STEP + t - step.line] = keep > 0;
+            room.kept[room.place(s - own, t - step.line)] = keep > 0;
         });
     else
         attention_drop(a, step.at, { own, S::OWN, step.line, S::STEP }, [&](int t, int s, float keep) {
-            room.kept[(t - own) * S::STEP + s - step.line] = keep > 0;
+            room.kept[room.place(t - own, s - step.line)] = keep > 0;
         });
     __syncwarp();
 }
@@ -328,7 +332,7 @@ static inline bool attention_tensor_eights(const attention_cuda_place &p, int64_
 /* All of q, k and v, and y where there is one, are of one type (infer). */
 static inline bool attention_tensor_accepts(const op_call *c, uint32_t side) {
     dtype type = c->in[0].dtype;
-    return c->capability >= GPU_MMA_LEAST && instructions_tensor() &&
+    return c->capability >= GPU_MMA_LEAST && instructions_tensor(CONFIRM_ATTENTION, c->capability) &&
            (type == DTYPE_BF16 || type == DTYPE_F16) && cuda_accepts(c) &&
            attention_view_of(c, side).n.size <= ATTENTION_TENSOR_WIDEST;
 }

@@ -418,7 +418,7 @@ __global__ void __launch_bounds__(S::THREADS, S::BLOCKS)
 /* Both operands of the same 16 bits. Shapes don't matter: a row has the same bits alone and among others. */
 static inline bool matmul_tensor_accepts(const op_call *c) {
     dtype type = c->in[0].dtype;
-    return c->capability >= GPU_MMA_LEAST && instructions_tensor() &&
+    return c->capability >= GPU_MMA_LEAST && instructions_tensor(CONFIRM_PRODUCTS, c->capability) &&
            (type == DTYPE_BF16 || type == DTYPE_F16) && c->in[1].dtype == type && cuda_accepts(c);
 }
 

@@ -10,13 +10,14 @@ static bool codes_are_multiplied(const op_call *c) {
 
 static bool accepts(const op_call *c) {
     bool known = codes_are_multiplied(c) && gpu_mma_fp8_known(c->capability);
-    return instructions_tensor() && (matmul_fp8_of(c)->ta ? c->capability >= GPU_MMA_LEAST : known) &&
-           cuda_accepts(c);
+    return instructions_tensor(CONFIRM_FLOATS, c->capability) &&
+           (matmul_fp8_of(c)->ta ? c->capability >= GPU_MMA_LEAST : known) && cuda_accepts(c);
 }
 
 static bool group_accepts(const op_call *c) {
-    return instructions_groups() && gpu_group_known(c->capability) &&
-           (matmul_fp8_of(c)->ta || codes_are_multiplied(c)) && cuda_accepts(c);
+    return instructions_groups() && instructions_tensor(CONFIRM_GROUPS_FLOATS, c->capability) &&
+           gpu_group_known(c->capability) && (matmul_fp8_of(c)->ta || codes_are_multiplied(c)) &&
+           cuda_accepts(c);
 }
 
 CUDA_KERNELS(matmul_fp8_tensor,

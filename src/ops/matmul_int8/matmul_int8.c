@@ -266,4 +266,5 @@ const op_def op_matmul_int8 = { .name = "matmul_int8",
                                 .cost = cost,
                                 .cpu = matmul_int8_cpu,
                                 .cuda = OP_CUDA(matmul_int8_cuda),
+                                .confirm = { .cuda = CONFIRM_CODES },
                                 .cases = cases };

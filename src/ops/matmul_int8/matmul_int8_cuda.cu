@@ -443,7 +443,8 @@ static void run(const op_call *c) {
 static uint64_t scratch(const op_call *c, int) { return matmul_int8_job_of(c).bytes; }
 
 static bool accepts_cores(const op_call *c) {
-    return c->capability >= GPU_MMA_LEAST && instructions_tensor() && cuda_accepts(c);
+    return c->capability >= GPU_MMA_LEAST && instructions_tensor(CONFIRM_CODES, c->capability) &&
+           cuda_accepts(c);
 }
 
 CUDA_KERNELS(matmul_int8_cuda, { "matmul_int8_cuda_cores", accepts_cores, scratch, run<true> },

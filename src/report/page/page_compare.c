@@ -187,6 +187,8 @@ static void put_table(page *p, const report_comparison *c) {
     if (!c->table->any_allowed)
         page_say(p, "What changes numerics is counted in where --allow names it. 'exact' are the same bits, "
                     "'reassociating' sums in another order, 'lossy' other numerics.");
+    char said[COMPARE_SAID_BYTES];
+    if (*compare_unconfirmed_text(c, said)) page_say(p, "%s.", said);
 }
 
 /* ---- the whole ---- */

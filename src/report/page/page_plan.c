@@ -173,6 +173,18 @@ static void put_way(page *p, const decision *d) {
                                    .count = n });
 }
 
+/* What the plan's text says below its table. */
+static void put_said(page *p, const decision *d) {
+    char said[PARTS_SAID_BYTES], option[PASS_OPTION_BYTES];
+    for (int i = 0; pass_table[i]; i++) {
+        const char *remark = parts_remark(d, i);
+        if (remark) page_say(p, "--%s: %s.", pass_option(pass_table[i], option), remark);
+    }
+    for (uint32_t i = 0; i < d->declined_count; i++)
+        page_say(p, "%s.", parts_declined(&d->declined[i], said));
+    if (*parts_unconfirmed(d, said)) page_say(p, "%s.", said);
+}
+
 void page_put_techniques(page *p, const setup *s, const decision *d) {
     static const page_column columns[] = {
         { "technique", false }, { "setting", false }, { "memory", true },
@@ -197,6 +209,7 @@ void page_put_techniques(page *p, const setup *s, const decision *d) {
         page_cell(p, &columns[5], x ? pass_class_name(x->class) : "");
     }
     page_table_end(p);
+    put_said(p, d);
 }
 
 /* ---- the front ---- */
