@@ -47,7 +47,8 @@ void comm_reserve_seen(uint64_t bytes);
  * on, and places are so large. PIECES: `from` is a list of `share` of them (comm_pass).
  *
  * Of `whole` bytes from rank to rank, without a share: FROM_BEFORE, what the rank before this one sends as
- * TO_NEXT; the first one gets nothing, and the last one sends nothing. AROUND: what the last one has goes to
+ * TO_NEXT, `some` not 0: that many of them, from `first` on; the first one gets nothing, and the last one
+ * sends nothing. AROUND: what the last one has goes to
  * the first. FROM_LAST: it goes to all. SPREAD and COLLECT have it go to all in two steps: of as many
  * pieces as ranks, aligned to COMM_PIECE bytes, one goes to each; then each sends its own to all others but
  * the last, which has them. So nobody sends 2 * `whole` bytes, however many there are, unless pieces are as

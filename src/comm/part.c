@@ -26,7 +26,7 @@ static stretch piece_for(const comm_order *o, int g, int groups) {
 /* What group `from` sends to group `to`. */
 static stretch passed_between(const comm_order *o, int from, int to, int groups) {
     int last = groups - 1;
-    stretch all = { 0, o->whole }, none = { 0 };
+    stretch all = { o->first, o->some ? o->some : o->whole }, none = { 0 };
     if (from == to) return none;
     switch (o->kind) {
     case COMM_AROUND: return from == last && !to ? all : none;

@@ -23,7 +23,34 @@ static layout layout_of(const links *l, const op_cost *c) {
                      .sharing = (double)(is_alone(c) ? ranks : of_host) };
 }
 
+/* Places of a host that follow each other; of groups those that it has whole. */
+static int64_t places_of_host(const links *l, const op_cost *c) {
+    int64_t all = c->ranks ? c->ranks : 1, of_host = l->of_host >= 1 ? l->of_host : l->ranks;
+    int64_t near = of_host / (c->apart ? c->apart : 1);
+    return near < 1 ? 1 : near > all ? all : near;
+}
+
+/* One place to the next one, which has the link between hosts for itself, but for ranks beside it in a group.
+ * Within a host the rate is that of all ranks together, of which each has its part. */
+static double seconds_to_next(const links *l, const op_cost *c, bool across) {
+    double of_host = (double)(l->of_host >= 1 && l->of_host < l->ranks ? l->of_host : l->ranks),
+           group = (double)(c->apart ? c->apart : 1), beside = across && group < of_host ? group : of_host;
+    if (across && !c->apart) beside = 1;
+    double bytes = c->sent * (double)(c->ranks > 1 ? c->ranks - 1 : 1);
+    const link_rates *x = &l->of[across ? LINK_BETWEEN : LINK_WITHIN];
+    return x->rate > 0 ? x->seconds + beside * bytes / x->rate : 0;
+}
+
+static double seconds_of_way(const links *l, const op_cost *c) {
+    double within = 0, across = 0;
+    int64_t near = places_of_host(l, c);
+    if (near > 1) within = seconds_to_next(l, c, false);
+    if (near < c->ranks) across = seconds_to_next(l, c, true);
+    return within > across ? within : across;
+}
+
 double movements_seconds(const links *l, const op_cost *c) {
+    if (c->way == WAY_FROM_BEFORE) return seconds_of_way(l, c);
     layout y = layout_of(l, c);
     double longest = 0, bytes = c->sent;
     for (int i = 0; i < LINK_COUNT; i++) {
@@ -61,6 +88,8 @@ typedef struct {
     op_way way;
     bool together; /* of WAY_ALL: between those of all places, and not of one alone */
     double seconds, busy;
+    int64_t near;  /* of WAY_FROM_BEFORE: the first of so many places gets its sum from another host, ... */
+    double within; /* ... and the others get it in so many seconds */
 } movement;
 
 typedef struct {
@@ -76,9 +105,19 @@ typedef struct {
 static tensor_id owner_of(const graph *g, tensor_id t) { return t ? graph_storage(g, t, NULL) : 0; }
 
 static movement movement_of(const op_cost *c, const links *l) {
-    return (movement){
+    movement m = {
         .way = c->way, .together = !c->ranks, .seconds = movements_seconds(l, c), .busy = movements_busy(l, c)
     };
+    if (c->way != WAY_FROM_BEFORE) return m;
+    m.near = places_of_host(l, c);
+    m.within = seconds_to_next(l, c, false);
+    if (m.near < c->ranks) m.seconds = seconds_to_next(l, c, true);
+    return m;
+}
+
+/* As place `at` has it. */
+static double seconds_at(const movement *m, int64_t at) {
+    return m->way == WAY_FROM_BEFORE && at % m->near ? m->within : m->seconds;
 }
 
 static void find_movements(course *k, const op_cost *costs, const links *l, int32_t *under_way) {
@@ -195,11 +234,11 @@ static bool move_next(const course *k, place *all, int64_t at, int64_t places) {
     company with = company_of(m, at, places);
     bool ends_meet = m->way == WAY_AROUND; /* the first and the last alone */
     int64_t next = ends_meet && places > 1 ? places - 1 : 1;
-    double begins = ready(x), seconds = m->seconds;
+    double begins = ready(x), seconds = seconds_at(m, at);
     for (int64_t q = with.first; q <= with.last; q += next) {
         if (q != at && !is_half(k, &all[q], m)) return false;
         begins = later(begins, ready(&all[q]));
-        seconds = later(seconds, k->list[all[q].moved].seconds);
+        seconds = later(seconds, seconds_at(&k->list[all[q].moved], q));
     }
     if (m->way && places > 1 && with.first == with.last) seconds = 0; /* it keeps what it has */
     for (int64_t q = with.first; q <= with.last; q += next) end_movement(&all[q], begins, seconds);

@@ -7,7 +7,8 @@
 
 /* Seconds of a movement in which each rank sends what the cost says to each of those that it says. What a
  * host's ranks send each other shares its memory, what leaves the host its way out; both go on at the same
- * time. */
+ * time. Of a sum that passes to the next rank or group (WAY_FROM_BEFORE): the longer one of its way within a
+ * host, where each rank has its part of the rate, and between hosts, which one alone takes. */
 double movements_seconds(const links *l, const op_cost *c);
 
 /* Seconds by which steps that go on beside all of it are longer, since moving takes a processor from them. */

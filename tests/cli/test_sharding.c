@@ -97,12 +97,20 @@ static void groups_have_the_bits_of_one_process(void **state) {
     static const struct {
         int ranks;
         const char *sharding;
-    } parts[] = {
-        { 4, "weights:group=2" },   { 6, "weights:group=2:ahead=0" }, { 6, "weights:ahead=8:group=3:keep=1" },
-        { 4, "gradients:group=2" }, { 6, "gradients:group=2" },       { 6, "gradients:group=3" },
-        { 4, "weights:group=1" },   { 4, "weights:group=4" },         { 4, "gradients:group=4" },
-        { 8, "weights:group=2" },   { 8, "gradients:group=2" }
-    };
+    } parts[] = { { 4, "weights:group=2" },
+                  { 6, "weights:group=2:ahead=0" },
+                  { 6, "weights:ahead=8:group=3:keep=1" },
+                  { 4, "gradients:group=2" },
+                  { 6, "gradients:group=2" },
+                  { 6, "gradients:group=3" },
+                  { 4, "weights:group=1" },
+                  { 4, "weights:group=4" },
+                  { 4, "gradients:group=4" },
+                  { 8, "weights:group=2" },
+                  { 8, "gradients:group=2" },
+                  { 6, "weights:late=1:group=2" },
+                  { 8, "weights:late=1:keep=1:group=2" },
+                  { 6, "gradients:late=1:group=2" } };
     static const struct {
         int units, ranks; /* ranks: so many alone; 0: all by which units can be divided */
         const char *options;
@@ -326,6 +334,10 @@ static void what_can_not_be_is_refused(void **state) {
         { "plan cut --context 32 --batch 8 --unit 2 --ranks 2 --sharding weights:group=0 --quiet",
           "is neither" },
         { "plan cut --context 32 --batch 8 --unit 2 --ranks 2 --sharding copies:group=2 --quiet",
+          "is neither" },
+        { "plan cut --context 32 --batch 8 --unit 2 --ranks 4 --sharding weights:late=1 --quiet",
+          "is neither" },
+        { "plan cut --context 32 --batch 8 --unit 2 --ranks 4 --sharding weights:late=2:group=2 --quiet",
           "is neither" },
         { "plan cut --context 32 --batch 8 --unit 2 --ranks 2 --sharding gradients:keep=1 --quiet",
           "is neither" },

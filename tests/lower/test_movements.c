@@ -20,6 +20,10 @@ static void must(status result) {
     if (result != STATUS_OK) fail_msg("%s", status_message());
 }
 
+static void near(double is, double should) {
+    if (fabs(is - should) > 0.02 * should) fail_msg("%.6f, not %.6f", is, should);
+}
+
 static const links both = { .of = {
                                 [LINK_WITHIN] = { 2, 16, 0.5, 0.125 }, [LINK_BETWEEN] = { 4, 8, 1, 0.25 } } };
 
@@ -65,6 +69,25 @@ static void groups_have_links_of_their_own(void **state) {
     assert_true(movements_busy(&hosts, &beside) == 0.5 + 64 * 0.125 + 1 + 2 * 64 * 0.25);
     assert_true(movements_busy(&hosts, &across) == 1 + 64 * 0.25);
     assert_true(movements_seconds(&hosts, &large) == movements_seconds(&hosts, &(op_cost){ .sent = 64 }));
+}
+
+/* A sum's way to the next rank: between hosts one pair alone, of groups all ranks of the host that are in
+ * one; within a host each has its part of the rate. */
+static void a_sum_passes_between_hosts_by_itself(void **state) {
+    (void)state;
+    links hosts = between(8, 4), one = between(8, 8), alone = between(4, 1);
+    const double bytes = 64;
+    op_cost rank = { .sent = bytes / 7, .ranks = 8, .way = WAY_FROM_BEFORE },
+            pairs = { .sent = bytes / 3, .ranks = 4, .apart = 2, .way = WAY_FROM_BEFORE },
+            whole = { .sent = bytes, .ranks = 2, .apart = 4, .way = WAY_FROM_BEFORE },
+            four = { .sent = bytes / 3, .ranks = 4, .way = WAY_FROM_BEFORE };
+    near(movements_seconds(&one, &rank), 2 + 8 * 64 / 16.0);
+    near(movements_seconds(&hosts, &rank), 2 + 4 * 64 / 16.0); /* between hosts it takes 4 + 64 / 8 */
+    hosts.of[LINK_BETWEEN].rate = 1;
+    near(movements_seconds(&hosts, &rank), 4 + 64);
+    near(movements_seconds(&hosts, &pairs), 4 + 2 * 64);
+    near(movements_seconds(&hosts, &whole), 4 + 4 * 64);
+    near(movements_seconds(&alone, &four), 4 + 64 / 8.0);
 }
 
 static void more_takes_longer(void **state) {
@@ -264,10 +287,6 @@ static double passed_in(int64_t ranks, int sums, bool around, double latency) {
     return seconds;
 }
 
-static void near(double is, double should) {
-    if (fabs(is - should) > 0.02 * should) fail_msg("%.6f, not %.6f", is, should);
-}
-
 /* Each rank is behind the one before by one sum's work and its way, however many sums there are. (Here a rank
  * begins the next one when the one before has arrived: one in the middle gets each, and then sends it.) */
 static void a_sum_passes_through_all_ranks(void **state) {
@@ -310,6 +329,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(links_are_shared),
         cmocka_unit_test(groups_have_links_of_their_own),
+        cmocka_unit_test(a_sum_passes_between_hosts_by_itself),
         cmocka_unit_test(more_takes_longer),
         cmocka_unit_test(waiting_is_what_is_not_hidden),
         cmocka_unit_test(work_hides_movements),

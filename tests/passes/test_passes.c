@@ -63,7 +63,8 @@ static const struct {
     { "offload", { "optimizer", "activations", "optimizer+activations", "optimizer+master+gradients" } },
     { "sharding",
       { "copies", "gradients", "weights", "weights:ahead=0", "weights:keep=3", "weights:ahead=8:keep=12",
-        "weights:group=8", "weights:ahead=0:keep=2:group=65536", "gradients:group=4" } },
+        "weights:group=8", "weights:ahead=0:keep=2:group=65536", "gradients:group=4",
+        "gradients:late=1:group=4" } },
     { "accumulate", { "defer", "add" } },
 };
 

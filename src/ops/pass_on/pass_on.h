@@ -19,6 +19,7 @@ typedef enum {
 typedef struct {
     int64_t ranks, step; /* that it goes through; a pass_on_step */
     int64_t group;       /* ranks of a group (comm.h): it goes through so many groups; 0: from rank to rank */
+    int64_t first, some; /* of PASS_FROM_BEFORE and PASS_TO_NEXT: these elements alone; some 0: all of it */
 } pass_on_attributes;
 
 extern const op_def op_pass_on; /* x must -> x */
@@ -27,3 +28,4 @@ extern const op_kernel pass_on_cuda[];
 
 tensor_id pass_on_apply(graph *g, tensor_id x, int64_t ranks, pass_on_step step);
 tensor_id pass_on_groups_apply(graph *g, tensor_id x, int64_t groups, int64_t group, pass_on_step step);
+tensor_id pass_on_piece_apply(graph *g, tensor_id x, const pass_on_attributes *a);

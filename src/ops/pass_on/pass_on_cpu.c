@@ -10,12 +10,14 @@ static void pass_on_start(const op_call *c) {
         [PASS_FROM_LAST] = COMM_FROM_LAST,     [PASS_SPREAD] = COMM_SPREAD,   [PASS_COLLECT] = COMM_COLLECT
     };
     const pass_on_attributes *a = c->attributes;
-    uint64_t bytes = (uint64_t)shape_elements(&c->in[0].shape) * dtype_bytes(c->in[0].dtype);
+    uint64_t each = dtype_bytes(c->in[0].dtype), bytes = (uint64_t)shape_elements(&c->in[0].shape) * each;
     if (c->out[0].data != c->in[0].data) memcpy(c->out[0].data, c->in[0].data, bytes);
     comm_start(&(comm_order){ .kind = kinds[a->step],
                               .from = c->out[0].data,
                               .to = c->out[0].data,
                               .whole = bytes,
+                              .first = (uint64_t)a->first * each,
+                              .some = (uint64_t)a->some * each,
                               .group = a->group });
 }
 

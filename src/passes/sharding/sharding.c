@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STAGE, AHEAD, KEEP, GROUP }; /* places of the numbers in a setting */
+enum { STAGE, AHEAD, KEEP, GROUP, LATE }; /* places of the numbers in a setting */
 enum { MOST_KEPT = 100000, MOST_GROUPED = 1 << 16 };
 
 static const char *const stages[] = { [SHARE_SUMS] = "copies",
@@ -26,7 +26,8 @@ static const char *const stages[] = { [SHARE_SUMS] = "copies",
                                       [SHARE_CHAIN] = "chain" };
 
 static share_setting of_setting(const pass_setting *s) {
-    return (share_setting){ (share_stage)s->value[STAGE], s->value[AHEAD], s->value[KEEP], s->value[GROUP] };
+    return (share_setting){ (share_stage)s->value[STAGE], s->value[AHEAD], s->value[KEEP], s->value[GROUP],
+                            s->value[LATE] };
 }
 
 /* A group of all ranks is none, and a group of one shares nothing. */
@@ -34,6 +35,7 @@ static share_setting among(const pass_setting *s, int64_t ranks) {
     share_setting set = of_setting(s);
     if (set.group == 1) set = (share_setting){ .stage = SHARE_SUMS };
     if (set.group == ranks) set.group = 0;
+    if (!set.group) set.late = 0;
     return set;
 }
 
@@ -42,11 +44,12 @@ static share_setting among(const pass_setting *s, int64_t ranks) {
 static status not_read(const char *text) {
     return status_set(STATUS_INVALID,
                       "--sharding: '%s' is neither auto, copies, chain, gradients nor weights; the last two "
-                      "may go on with :group=RANKS, and weights with :ahead=0 to %d and :keep=BLOCKS as well",
+                      "may go on with :group=RANKS, that with :late=1, and weights with :ahead=0 to %d and "
+                      ":keep=BLOCKS as well",
                       text, MOST_AHEAD);
 }
 
-/* ":ahead=2", ":keep=4", ":group=8", in any order. Where weights are whole none are fetched. */
+/* ":ahead=2", ":keep=4", ":group=8", ":late=1", in any order. Where weights are whole none are fetched. */
 static bool read_part(const char **at, share_setting *s) {
     const struct {
         const char *name;
@@ -54,11 +57,12 @@ static bool read_part(const char **at, share_setting *s) {
         long least, most;
     } parts[] = { { ":ahead=", &s->ahead, 0, MOST_AHEAD },
                   { ":keep=", &s->keep, 0, MOST_KEPT },
-                  { ":group=", &s->group, 1, MOST_GROUPED } };
+                  { ":group=", &s->group, 1, MOST_GROUPED },
+                  { ":late=", &s->late, 0, 1 } };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         size_t length = strlen(parts[i].name);
         char *end;
-        bool fetches = parts[i].to != &s->group;
+        bool fetches = parts[i].to != &s->group && parts[i].to != &s->late;
         if (strncmp(*at, parts[i].name, length) != 0 || (fetches && s->stage != SHARE_WEIGHTS)) continue;
         const char *digits = *at + length;
         if (*digits < '0' || *digits > '9') return false;
@@ -76,9 +80,10 @@ static void write_setting(const share_setting *s, pass_setting *out) {
     if (s->stage == SHARE_WEIGHTS && s->ahead != 1)
         n += snprintf(out->text + n, sizeof out->text - (size_t)n, ":ahead=%lld", (long long)s->ahead);
     if (s->keep) n += snprintf(out->text + n, sizeof out->text - (size_t)n, ":keep=%lld", (long long)s->keep);
+    if (s->late) n += snprintf(out->text + n, sizeof out->text - (size_t)n, ":late=1");
     if (s->group) snprintf(out->text + n, sizeof out->text - (size_t)n, ":group=%lld", (long long)s->group);
     out->value[STAGE] = s->stage, out->value[AHEAD] = s->ahead, out->value[KEEP] = s->keep;
-    out->value[GROUP] = s->group;
+    out->value[GROUP] = s->group, out->value[LATE] = s->late;
 }
 
 static status parse(const char *text, pass_setting *out) {
@@ -92,6 +97,7 @@ static status parse(const char *text, pass_setting *out) {
     s.stage = (share_stage)found;
     for (const char *at = text + length; *at;)
         if (!read_part(&at, &s)) return not_read(text);
+    if (s.late && !s.group) return not_read(text);
     *out = (pass_setting){ .class = PASS_EXACT, .gradients = true };
     write_setting(&s, out);
     return STATUS_OK;
@@ -125,6 +131,14 @@ static void offer(const share_setting *s, pass_setting *out, uint32_t room, uint
     write_setting(s, &out[(*count)++]);
 }
 
+/* Of two groups the last one is as near as any other: only of more is it worth it to tell sums late. */
+static void offer_grouped(share_setting s, const pass_context *c, pass_setting *out, uint32_t room,
+                          uint32_t *count) {
+    offer(&s, out, room, count);
+    s.late = s.group && c->ranks / s.group > 2;
+    if (s.late) offer(&s, out, room, count);
+}
+
 /* Sums alone are shared only where nothing else can be: what updates on shares saves costs nothing. */
 static uint32_t settings(const graph *g, const pass_context *c, pass_setting *out, uint32_t room,
                          pass_without *without) {
@@ -138,14 +152,15 @@ static uint32_t settings(const graph *g, const pass_context *c, pass_setting *ou
     int group_count = 1 + groups_of_hosts(c, groups + 1);
     uint32_t count = 0;
     for (int i = 0; i < group_count && i < 2; i++)
-        offer(&(share_setting){ .stage = SHARE_STATES, .ahead = 1, .group = groups[i] }, out, room, &count);
+        offer_grouped((share_setting){ .stage = SHARE_STATES, .ahead = 1, .group = groups[i] }, c, out, room,
+                      &count);
     for (int i = 0; i < group_count; i++) {
-        share_setting s = { SHARE_WEIGHTS, 1, some, groups[i] };
-        if (some) offer(&s, out, room, &count); /* else it is as the next one */
+        share_setting s = { SHARE_WEIGHTS, 1, some, groups[i], 0 };
+        if (some) offer_grouped(s, c, out, room, &count); /* else it is as the next one */
         s.keep = 0;
-        offer(&s, out, room, &count);
+        offer_grouped(s, c, out, room, &count);
         s.ahead = 0;
-        if (i < 2) offer(&s, out, room, &count);
+        if (i < 2) offer_grouped(s, c, out, room, &count);
     }
     return count;
 }

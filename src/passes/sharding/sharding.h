@@ -14,6 +14,7 @@ typedef struct {
     int64_t ahead; /* fetches that are begun before the one that is waited for */
     int64_t keep;  /* blocks, from the last one on, whose fetched weights stay from forward to backward */
     int64_t group; /* ranks that have the shares of one copy; 0: all */
+    int64_t late;  /* not 0: groups are told sums when all of them have been handed on, not in between */
 } share_setting;
 
 enum {

@@ -8,8 +8,11 @@
  * Where groups of ranks have a copy each (HSDP) a gradient is exchanged within a group, and its sum goes from
  * group to group, each of which adds the parts of its own ranks: the order of ranks again. What the last
  * group has goes to all: to more than one other in two steps, a piece to each and from there to the rest, so
- * that no rank sends two whole shares for it. So a share passes between hosts a few times, where a whole
- * gradient would. A group waits for the one before it, and for nothing that this one does later: before a sum
+ * that no rank sends two whole shares for it. To be told, all groups have to be at the same place, and the
+ * last one is behind the first by a sum's way through all of them: told one by one, each gradient waits for
+ * that way, unless it takes longer itself. Told late, when all have been handed on, the way is waited for
+ * once, and telling is beside nothing. So a share passes between hosts a few times, where a whole gradient
+ * would. A group waits for the one before it, and for nothing that this one does later: before a sum
  * has been handed on nothing begins that ranks of several groups take part in.
  *
  * What a rank receives lives from the start of a movement on, what it sends until that is over. One gradient
@@ -59,7 +62,10 @@ typedef struct {
     movement parts, whole;  /* under way: parts of one sum, and what was gathered before */
     movement passed;        /* between groups: a sum to the next one, ... */
     movement spread, told;  /* ... one that is complete, of which each gets a piece, and one that all get */
-    squares *squares;       /* that wait for each other, to travel together */
+    movement *handed;       /* that have gone to the next group, and are told late; NULL: at once */
+    movement *small;        /* sums that stay whole, and wait likewise */
+    uint32_t handed_count, small_count;
+    squares *squares; /* that wait for each other, to travel together */
     uint32_t square_count;
 } sharder;
 
@@ -104,31 +110,6 @@ static void begin_piece(sharder *k) {
     m->received = share_flagged(&k->r, exchange_piece_apply(k->r.out, m->sent, &a), m->of);
 }
 
-/* The next piece is on its way while this one is added. */
-static tensor_id end_piece(sharder *k) {
-    movement *m = &k->parts;
-    int64_t first = m->first;
-    stand_in(k, PHASE_REDUCE, SITE_NONE);
-    tensor_id parts = share_flagged(&k->r, arrive_apply(k->r.out, m->received, m->sent), m->of);
-    m->first += piece_of(k, m), m->received = 0;
-    if (m->first < m->share) begin_piece(k);
-    if (m->comes) m->sum = share_flagged(&k->r, arrive_apply(k->r.out, m->sum, 0), m->of);
-    m->comes = false;
-    if (in_pieces(k, m))
-        m->sum = add_piece_apply(k->r.out, m->sum, parts, first);
-    else
-        m->sum = add_parts_apply(k->r.out, m->sum, parts,
-                                 m->share ? SHAPE(m->share) : *graph_shape(k->r.in, m->of));
-    return m->sum = share_flagged(&k->r, m->sum, m->of);
-}
-
-/* A sum in pieces takes little room and stands in nobody's way: one of them comes with each node. */
-static void come_along(sharder *k, const node *n) {
-    const movement *m = &k->parts;
-    if (!m->received || m->share - m->first <= k->piece || n->op->traits & OP_VIEW) return;
-    end_piece(k);
-}
-
 /* The sum is there. Where it is read whole, the shares of all are gathered. */
 static void have_sum(sharder *k, tensor_id of, tensor_id sum, bool large) {
     if (sum && large) graph_tensor(k->r.out, sum)->global = *graph_shape(k->r.in, of);
@@ -143,6 +124,14 @@ static void have_sum(sharder *k, tensor_id of, tensor_id sum, bool large) {
 static tensor_id pass_sum(sharder *k, tensor_id sum, tensor_id of, pass_on_step step) {
     return share_flagged(&k->r, pass_on_groups_apply(k->r.out, sum, k->ranks / k->sharing, k->sharing, step),
                          of);
+}
+
+/* A part of a sum that is added in pieces. */
+static tensor_id pass_piece(sharder *k, const movement *m, pass_on_step step, int64_t first, int64_t some) {
+    const pass_on_attributes a = {
+        .ranks = k->ranks / k->sharing, .step = step, .group = k->sharing, .first = first, .some = some
+    };
+    return share_flagged(&k->r, pass_on_piece_apply(k->r.out, m->sum, &a), m->of);
 }
 
 /* What was told to all is there. */
@@ -165,25 +154,34 @@ static void end_spread(sharder *k) {
     k->told.received = pass_sum(k, pieces, m.of, PASS_COLLECT);
 }
 
-/* What went to the next group is there: then the last group's goes to all. Where units follow the first one
- * goes on with it. */
-static void end_passed(sharder *k) {
-    movement m = k->passed;
+/* What the last group has of a sum goes to all. Where units follow the first one goes on with it. */
+static void tell(sharder *k, movement m) {
     bool at_once = k->ranks / k->sharing == 2;
-    if (!m.received) return;
-    k->passed = (movement){ 0 };
-    stand_in(k, PHASE_REDUCE, SITE_NONE);
-    tensor_id sum = share_flagged(&k->r, arrive_apply(k->r.out, m.received, 0), m.of);
-    m.received = pass_sum(k, sum, m.of, at_once ? PASS_FROM_LAST : PASS_SPREAD);
+    m.received = pass_sum(k, m.received, m.of, at_once ? PASS_FROM_LAST : PASS_SPREAD);
     *(at_once ? &k->told : &k->spread) = m;
 }
 
-/* Sums before this one go on to all when it has been handed on, not earlier: the last group has them only
+/* What went to the next group is there. */
+static void end_passed(sharder *k) {
+    movement m = k->passed;
+    if (!m.received) return;
+    k->passed = (movement){ 0 };
+    stand_in(k, PHASE_REDUCE, SITE_NONE);
+    m.received = share_flagged(&k->r, arrive_apply(k->r.out, m.received, 0), m.of);
+    if (k->handed)
+        k->handed[k->handed_count++] = m;
+    else
+        tell(k, m);
+}
+
+/* `passing`: the last piece of it is on its way already.
+ *
+ * Sums before this one go on to all when it has been handed on, not earlier: the last group has them only
  * when those before it have come so far. */
-static void pass_on_sum(sharder *k, tensor_id of, tensor_id sum) {
+static void pass_on_sum(sharder *k, tensor_id of, tensor_id sum, bool passing) {
     end_told(k);
     stand_in(k, PHASE_REDUCE, SITE_NONE);
-    movement next = { .received = pass_sum(k, sum, of, PASS_TO_NEXT), .of = of };
+    movement next = { .received = passing ? sum : pass_sum(k, sum, of, PASS_TO_NEXT), .of = of };
     end_spread(k);
     end_passed(k);
     k->passed = next;
@@ -191,18 +189,85 @@ static void pass_on_sum(sharder *k, tensor_id of, tensor_id sum) {
 
 /* ---- sums ---- */
 
+/* Groups add one piece while the next group adds the one before. */
+static void hand_on_piece(sharder *k, int64_t first, int64_t some) {
+    movement *m = &k->parts;
+    m->sum = pass_piece(k, m, PASS_TO_NEXT, first, some);
+    m->comes = m->first < m->share;
+    if (m->comes) m->sum = pass_piece(k, m, PASS_FROM_BEFORE, m->first, piece_of(k, m));
+}
+
+/* The next piece is on its way while this one is added. */
+static tensor_id end_piece(sharder *k) {
+    movement *m = &k->parts;
+    int64_t first = m->first, some = piece_of(k, m);
+    stand_in(k, PHASE_REDUCE, SITE_NONE);
+    tensor_id parts = share_flagged(&k->r, arrive_apply(k->r.out, m->received, m->sent), m->of);
+    m->first += some, m->received = 0;
+    if (m->first < m->share) begin_piece(k);
+    if (m->comes) m->sum = share_flagged(&k->r, arrive_apply(k->r.out, m->sum, 0), m->of);
+    m->comes = false;
+    if (in_pieces(k, m))
+        m->sum = add_piece_apply(k->r.out, m->sum, parts, first);
+    else
+        m->sum = add_parts_apply(k->r.out, m->sum, parts,
+                                 m->share ? SHAPE(m->share) : *graph_shape(k->r.in, m->of));
+    m->sum = share_flagged(&k->r, m->sum, m->of);
+    if (in_pieces(k, m) && has_groups(k)) hand_on_piece(k, first, some);
+    return m->sum;
+}
+
+/* A sum in pieces takes little room and stands in nobody's way: one of them comes with each node. */
+static void come_along(sharder *k, const node *n) {
+    const movement *m = &k->parts;
+    if (!m->received || m->share - m->first <= k->piece || n->op->traits & OP_VIEW) return;
+    end_piece(k);
+}
+
+/* Of a sum that stays whole: each gets it from all. */
+static void begin_small(sharder *k) {
+    movement *m = &k->parts;
+    int64_t elements = shape_elements(graph_shape(k->r.in, m->of));
+    tensor_id all = gather_ranks_apply(k->r.out, m->sent, 0, SHAPE(k->ranks, elements));
+    m->received = share_flagged(&k->r, all, m->of);
+}
+
 /* The parts of a sum are there, and are added. */
 static void end_parts(sharder *k) {
     movement *m = &k->parts;
     if (!m->received) return;
     tensor_id sum = 0, of = m->of;
     while (m->received && !k->r.out->failed) sum = end_piece(k);
-    bool large = m->share != 0;
+    bool large = m->share != 0, passing = in_pieces(k, m);
     *m = (movement){ 0 };
     if (large && has_groups(k))
-        pass_on_sum(k, of, sum);
+        pass_on_sum(k, of, sum, passing);
     else
         have_sum(k, of, sum, large);
+}
+
+/* Small ones that wait, one at a time, for each takes the room of all ranks'. */
+static void add_small(sharder *k) {
+    uint32_t count = k->small_count;
+    k->small_count = 0;
+    for (uint32_t i = 0; i < count && !k->r.out->failed; i++) {
+        k->parts = k->small[i];
+        stand_in(k, PHASE_REDUCE, SITE_NONE);
+        begin_small(k);
+        end_parts(k);
+    }
+}
+
+/* Sums that wait to be told: one goes to all while each group has a piece of the next one. */
+static void tell_handed(sharder *k) {
+    uint32_t count = k->handed_count;
+    k->handed_count = 0;
+    for (uint32_t i = 0; i < count + 2; i++) {
+        end_told(k);
+        end_spread(k);
+        stand_in(k, PHASE_REDUCE, SITE_NONE);
+        if (i < count) tell(k, k->handed[i]);
+    }
 }
 
 static void end_all(sharder *k) {
@@ -214,6 +279,8 @@ static void end_all(sharder *k) {
         end_spread(k);
         end_passed(k);
     }
+    tell_handed(k);
+    add_small(k);
     end_whole(k);
 }
 
@@ -235,13 +302,21 @@ static void begin_parts(sharder *k, const node *n) {
     const graph *in = k->r.in;
     tensor_id of = node_out(in, n, 0), x = k->r.map[node_in(in, n, 1)];
     int64_t elements = shape_elements(graph_shape(in, of));
+    bool large = share_is_large(in, of);
+    if (k->handed && !large) {
+        bool zero = begins_at_zero(k, node_in(in, n, 0));
+        k->small[k->small_count++] = (movement){
+            .sent = x, .of = of, .as = PHASE_REDUCE, .sum = zero ? 0 : k->r.map[node_in(in, n, 0)]
+        };
+        return;
+    }
     stand_in(k, PHASE_REDUCE, SITE_NONE);
     end_whole(k);
     end_parts(k);
     stand_in(k, PHASE_REDUCE, n->site);
     movement *m = &k->parts;
     *m = (movement){ .sent = x, .of = of, .as = PHASE_REDUCE };
-    if (share_is_large(in, of)) m->share = share_of(elements, k->sharing);
+    if (large) m->share = share_of(elements, k->sharing);
     m->comes = m->share && has_groups(k);
     if (!begins_at_zero(k, node_in(in, n, 0)))
         m->sum = k->r.map[node_in(in, n, 0)];
@@ -250,8 +325,11 @@ static void begin_parts(sharder *k, const node *n) {
     if (m->share)
         begin_piece(k);
     else
-        m->received = share_flagged(&k->r, gather_ranks_apply(k->r.out, x, 0, SHAPE(k->ranks, elements)), of);
-    if (m->comes) m->sum = pass_sum(k, m->sum, of, PASS_FROM_BEFORE);
+        begin_small(k);
+    if (m->comes && in_pieces(k, m))
+        m->sum = pass_piece(k, m, PASS_FROM_BEFORE, 0, piece_of(k, m));
+    else if (m->comes)
+        m->sum = pass_sum(k, m->sum, of, PASS_FROM_BEFORE);
 }
 
 /* Does the node wait for what is under way, or write over what is being sent? */
@@ -261,6 +339,10 @@ static bool waits(const sharder *k, const node *n) {
         if (t && (t == k->parts.of || t == k->whole.of)) return true;
         if (t && (t == k->passed.of || t == k->spread.of || t == k->told.of)) return true;
         if (t && k->parts.received && k->r.map[t] == k->parts.sent) return true;
+        for (uint32_t h = 0; t && h < k->handed_count; h++)
+            if (t == k->handed[h].of) return true;
+        for (uint32_t h = 0; t && h < k->small_count; h++)
+            if (t == k->small[h].of || k->r.map[t] == k->small[h].sent) return true;
     }
     return false;
 }
@@ -423,7 +505,10 @@ static status prepare(sharder *k, const share_setting *s) {
     k->in_parts = memory_new(tensors, sizeof *k->in_parts);
     k->share = memory_new(tensors, sizeof *k->share);
     k->squares = memory_new(in->nodes.count, sizeof *k->squares);
-    if (!k->cut || !k->in_parts || !k->share || !k->squares)
+    if (s->late) k->handed = memory_new(in->nodes.count, sizeof *k->handed);
+    if (s->late) k->small = memory_new(in->nodes.count, sizeof *k->small);
+    bool waits = !s->late || (k->handed && k->small);
+    if (!k->cut || !k->in_parts || !k->share || !k->squares || !waits)
         return status_set(STATUS_FAILED, "no memory to rewrite a graph");
     TRY(cut_find(in, s->stage, k->cut, k->in_parts));
     cut_sources(k);
@@ -454,6 +539,8 @@ status share_run(const graph *in, const share_setting *s, const pass_context *c,
     memory_free(k.in_parts);
     memory_free(k.share);
     memory_free(k.squares);
+    memory_free(k.handed);
+    memory_free(k.small);
     fetch_close(k.fetch);
     status closed = rewrite_close(&k.r);
     return result != STATUS_OK ? result : closed;
