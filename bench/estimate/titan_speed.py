@@ -3,8 +3,8 @@
 titan_speed.py [--snug PATH] [--write]
 
 points_titan_speed.csv has one row a run: the configuration as options of `snug estimate`, tokens a second of one
-device, the source, and `opened`: "in sight" of whoever wrote the rules, or the commit before which nobody had read
-it. --write makes bench/results/titan.md."""
+device, the source, and `opened`: "in sight" of whoever wrote the rules, or "opened after the rules" were committed.
+--write makes bench/results/titan.md."""
 
 import argparse
 import csv

@@ -1,0 +1,116 @@
+/* A rank that ends, or does nothing any more, while a chain's last rank tells a sum to all in two steps: at
+ * each message that it would post then (tests/comm/aimed). The others end within five seconds, the exit code
+ * is the usual one, and whoever it was is named: by the launcher, or by those that wait. Left out where there
+ * is no MPI, and in a sanitized build, whose own library has to be the first. SNUG_TEST_LONG=1: at each of
+ * the messages, else at some of them. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "cli/command.h"
+#include "cli/several.h"
+#include "io/scratch.h"
+#include "sanitized.h"
+
+/* Of four ranks each has a piece of 76,800 bytes of the sum of 160 x 480 numbers, and no other message is as
+ * long. Each posts six such: its piece comes, and it gets three others and sends its own to two; or the last
+ * one sends three pieces, and its own to three. */
+enum { RANKS = 4, PIECE = 160 * 480 * 4 / RANKS, OF_A_SUM = 6 };
+
+static const char wide[] = "{\"model_type\": \"gpt2\", \"n_layer\": 1, \"n_head\": 4, \"n_embd\": 160, "
+                           "\"n_positions\": 32, \"vocab_size\": 300}\n";
+
+static int open_all(void **state) {
+    if (several_open(state) != 0) return -1;
+    mkdir("wide", 0700);
+    scratch_write("wide/config.json", wide, strlen(wide));
+    return 0;
+}
+
+/* The exit code; *seconds: how long all have been there since the signal, or -1: it was never sent. */
+static int aimed(int rank, int which, int number, double *seconds) {
+    char before[200];
+    struct stat mark;
+    struct timespec now;
+    command_shell("rm -rf told aimed");
+    snprintf(before, sizeof before, "LD_PRELOAD=" SNUG_BUILD "/aimed/libaimed.so AIMED=%d:%d:%d:%d", rank,
+             PIECE, which, number);
+    int code = several_start_as(before, "-x LD_PRELOAD -x AIMED", RANKS,
+                                "train wide --data text --context 32 --batch 64 --exact --steps 1000 "
+                                "--eval-samples 2 --save-every 2 --threads 1 --quiet --rank-timeout 2 "
+                                "--out told");
+    clock_gettime(CLOCK_REALTIME, &now);
+    *seconds = -1;
+    if (stat("aimed", &mark) == 0)
+        *seconds =
+            (double)(now.tv_sec - mark.st_mtim.tv_sec) + 1e-9 * (double)(now.tv_nsec - mark.st_mtim.tv_nsec);
+    return code;
+}
+
+/* Of a rank's messages, from 0 on, the first and the last, or all. */
+static bool is_taken(int rank, int message) {
+    const char *all = getenv("SNUG_TEST_LONG");
+    return (all && atoi(all)) || message == (rank % 2 ? 0 : OF_A_SUM - 1);
+}
+
+static bool left_out(void) {
+    if (SANITIZED) skip();
+    return several_left_out();
+}
+
+/* In the second step of training. */
+static void whoever_is_killed_ends_all(void **state) {
+    char words[100];
+    double seconds;
+    (void)state;
+    if (left_out()) return;
+    for (int rank = 0; rank < RANKS; rank++)
+        for (int message = 0; message < OF_A_SUM; message++) {
+            int which = OF_A_SUM + 1 + message;
+            if (!is_taken(rank, message)) continue;
+            int code = aimed(rank, which, SIGKILL, &seconds);
+            snprintf(words, sizeof words, "process rank %d with PID", rank);
+            if (code != 128 + SIGKILL || seconds < 0 || seconds > 5 ||
+                !command_has_words(several_said(), words))
+                fail_msg("rank %d, message %d: exit %d after %.1f s: %s", rank, which, code, seconds,
+                         several_said());
+            several_all_gone("told", 0);
+        }
+}
+
+/* Two seconds are waited, and two that those who wait take to ask each other; then all end. */
+static void whoever_is_frozen_is_named(void **state) {
+    char words[100];
+    double seconds;
+    (void)state;
+    if (left_out()) return;
+    for (int rank = 0; rank < RANKS; rank++)
+        for (int message = 0; message < OF_A_SUM; message++) {
+            int which = OF_A_SUM + 1 + message;
+            if (!is_taken(rank + 1, message)) continue;
+            int code = aimed(rank, which, SIGSTOP, &seconds);
+            snprintf(words, sizeof words, "rank %d has been waited for for 2 s (--rank-timeout)", rank);
+            if (code != 1 || seconds < 0 || seconds > 2 + 2 + 5 ||
+                !command_has_words(several_said(), words) || several_times(several_said(), "snug: ") != 1)
+                fail_msg("rank %d, message %d: exit %d after %.1f s: %s", rank, which, code, seconds,
+                         several_said());
+            several_all_gone("told", 5);
+        }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = { cmocka_unit_test(whoever_is_killed_ends_all),
+                                        cmocka_unit_test(whoever_is_frozen_is_named) };
+    return cmocka_run_group_tests(tests, open_all, several_close);
+}
