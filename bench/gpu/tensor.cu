@@ -609,7 +609,8 @@ static const struct {
     { "group, small", true, run_floats<float_groups<group_small>, float_groups<group_small>> },
 };
 
-static bool has_floats() { return gpu_mma_fp8_known(gpu->capability); }
+static bool has_floats(bool groups) { return groups ? has_groups() : gpu_mma_fp8_known(gpu->capability); }
+static bool has_any_floats() { return has_floats(false) || has_floats(true); }
 
 /* Whole numbers, some of them, again and again. */
 static floats open_floats(int64_t rows, int64_t columns, int64_t depth, bool over_rows) {
@@ -648,7 +649,7 @@ static void check_float_tiles() {
         if (!a || !b || !y) die("no memory");
         gpu->get(gpu, a, p.a, n_a), gpu->get(gpu, b, p.b, n_b);
         for (const auto &v : float_variants) {
-            if (v.groups && !has_groups()) continue;
+            if (!has_floats(v.groups)) continue;
             gpu->begin(gpu);
             v.run(p);
             gpu->end(gpu);
@@ -742,7 +743,7 @@ static void time_floats(int64_t rows, int64_t columns, int64_t depth, bool over_
     printf("%6lld x %6lld x %6lld %s ", (long long)rows, (long long)depth, (long long)columns,
            over_rows ? "tn" : "nt");
     for (const auto &v : float_variants) {
-        if (v.groups && !has_groups()) continue;
+        if (!has_floats(v.groups)) continue;
         double best = 1e9;
         for (int round = 0, launches = 1; round < 4; round++) {
             double began = seconds_now();
@@ -761,8 +762,10 @@ static void time_floats(int64_t rows, int64_t columns, int64_t depth, bool over_
 
 static void time_all_floats() {
     enum { TOKENS = 4096 };
-    printf("\nfloats of 8 bits, their products alone: TFLOP/s in tensor_large, tensor_small%s\n",
-           has_groups() ? ", group_large, group_small" : "");
+    printf("\nfloats of 8 bits, their products alone: TFLOP/s in tiles");
+    for (const auto &v : float_variants)
+        if (has_floats(v.groups)) printf(" '%s'", v.name);
+    printf("\n");
     static const int64_t layers[][2] = { { 768, 2304 }, { 768, 768 }, { 768, 3072 }, { 3072, 768 } };
     for (const int64_t(&w)[2] : layers)
         time_floats(TOKENS, w[1], w[0], false), time_floats(w[0], w[1], TOKENS, true);
@@ -780,20 +783,20 @@ int main(int count, char **arguments) {
         check_instructions<gpu_bf16, true, true>(DTYPE_BF16);
     check_instructions<gpu_f16, false, true>(DTYPE_F16), check_instructions<gpu_f16, true, false>(DTYPE_F16);
     check_codes();
-    if (has_floats()) check_floats<gpu_e4m3>(FP8_E4M3), check_floats<gpu_e5m2>(FP8_E5M2);
+    if (has_floats(false)) check_floats<gpu_e4m3>(FP8_E4M3), check_floats<gpu_e5m2>(FP8_E5M2);
     check_numbers();
     check_eights();
     if (wrong) printf("tensor cores: instructions are wrong\n");
     check_tiles(warps);
     if (has_groups()) check_groups(), check_tiles(groups);
-    if (has_floats()) check_float_tiles();
+    if (has_any_floats()) check_float_tiles();
     if (!wrong)
         printf("tensor cores: instructions, and %zu tiles: right\n",
                warps.count + (has_groups() ? groups.count : 0));
     if (!has_groups() && gpu->capability == 90)
         printf("tensor cores: this build has no code for 90a: groups of warps were left out\n");
     if (timed) time_all();
-    if (timed && has_floats()) time_all_floats();
+    if (timed && has_any_floats()) time_all_floats();
     if (gpu->failed && gpu->failed(gpu) != STATUS_OK) die(status_message());
     gpu->close(gpu, &pool);
     return wrong > 0;
