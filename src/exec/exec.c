@@ -7,7 +7,6 @@
 #include "comm/comm.h"
 #include "exec/exec_internal.h"
 #include "exec/joined.h"
-#include "ops/prepare.h"
 #include "schedule/sweep.h"
 
 /* ---- addresses ---- */
@@ -86,7 +85,7 @@ static status bind_program(exec *e, bound_program *b) {
         call->first = first_of(&p->graph, n);
         call->scratch_bytes = p->steps[s].scratch_bytes;
         call->scratch = scratch_address(e, b, s);
-        TRY(prepare_call(n->op, call));
+        TRY(op_prepare(n->op, call));
         args += (size_t)n->in_count + n->out_count;
     }
     return e->modes & EXEC_OBSERVE ? observe_open(&b->seen, p) : STATUS_OK;

@@ -145,6 +145,11 @@ struct op_def {
     void (*grad)(graph *g, node_id n, const tensor_id *dout, const bool *want, tensor_id *din);
 
     op_cost (*cost)(const graph *g, const node *n);
+
+    /* What a call does once, before its program is run for the first time: what takes time, or the host's
+     * memory, beside its runs. Nobody has its data yet. INVALID: it can't be run, with a sentence. NULL:
+     * nothing. */
+    status (*prepare)(const op_call *c);
     op_range (*range)(const graph *g, const node *n, uint32_t input); /* NULL: anything, in all inputs */
     const op_update *update;   /* of an optimizer's update whose state has rules (ir/update.h); else NULL */
     const op_row_sum *row_sum; /* ir/row_sum.h; else NULL */
@@ -158,6 +163,10 @@ struct op_def {
         confirm_kind cuda, tensor[2]; /* of the first of `cuda`, and of those of `tensor` */
     } confirm;                        /* what GPUs have to confirm (base/confirmed.h) */
 };
+
+static inline status op_prepare(const op_def *op, const op_call *c) {
+    return op->prepare ? op->prepare(c) : STATUS_OK;
+}
 
 /* For `infer`: input i, where given, has this shape and type. */
 status op_check_input(const graph *g, const node *n, uint32_t i, const shape *expected, uint8_t type);

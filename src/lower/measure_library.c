@@ -8,7 +8,6 @@
 #include "lower/lower.h"
 #include "ops/attention_library/attention_library.h"
 #include "ops/library_matmul/library_matmul.h"
-#include "ops/prepare.h"
 
 /* ---- what is measured ---- */
 
@@ -156,7 +155,7 @@ static status run_step(const device *d, const graph *g, const lower_step *s, con
     }
     c.scratch = s->scratch_bytes ? in->pool + in->scratch : NULL;
     c.scratch_bytes = s->scratch_bytes;
-    TRY(prepare_call(n->op, &c));
+    TRY(op_prepare(n->op, &c));
     *seconds = seconds_of(d, s->kernel, &c);
     return STATUS_OK;
 }

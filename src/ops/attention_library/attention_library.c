@@ -81,14 +81,15 @@ static op_cost cost_backward(const graph *g, const node *n) {
     return by_library(g, n, op_attention_flash_backward.cost(g, n));
 }
 
+/* The library makes what runs the call. */
 static status prepare_direction(const op_call *c, bool gradient) {
     const attention_library_attributes *t = c->attributes;
     library_attention p = attention_library_called(c, gradient);
     return t->chosen ? library_attention_prepare(&p, &t->algorithm) : STATUS_OK;
 }
 
-status attention_library_prepare(const op_call *c) { return prepare_direction(c, false); }
-status attention_library_prepare_backward(const op_call *c) { return prepare_direction(c, true); }
+static status prepare(const op_call *c) { return prepare_direction(c, false); }
+static status prepare_backward(const op_call *c) { return prepare_direction(c, true); }
 
 #define LSE(...)                                                                                             \
     { DTYPE_F32, { { __VA_ARGS__ }, 3 }, 2, 4 }
@@ -133,6 +134,7 @@ const op_def op_attention_library = { .name = "attention_library",
                                       .traits = OP_RANDOM | OP_PRODUCT | OP_PAIRS,
                                       .infer = infer,
                                       .cost = cost,
+                                      .prepare = prepare,
                                       .cpu = attention_flash_cpu,
                                       .cuda = OP_CUDA(attention_library_cuda),
                                       .cases = cases };
@@ -146,6 +148,7 @@ const op_def op_attention_library_backward = { .name = "attention_library_backwa
                                                .traits = OP_RANDOM | OP_PAIRS,
                                                .infer = infer_backward,
                                                .cost = cost_backward,
+                                               .prepare = prepare_backward,
                                                .cpu = attention_flash_backward_cpu,
                                                .cuda = OP_CUDA(attention_library_backward_cuda),
                                                .cases = backward_cases };

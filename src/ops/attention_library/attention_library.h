@@ -21,10 +21,6 @@ extern const op_def op_attention_library;
 extern const op_def op_attention_library_backward;
 extern const op_kernel attention_library_cuda[], attention_library_backward_cuda[];
 
-/* For ops/prepare.h: has the library make what runs the call. */
-status attention_library_prepare(const op_call *c);
-status attention_library_prepare_backward(const op_call *c);
-
 /* A node of either op of attention_flash, as the library is asked for it. LIBRARY_ATTENTION_SIGHTS and
  * LIBRARY_ATTENTION_PLACES: it is not to be asked. */
 library_attention_answer attention_library_of(const graph *g, const node *n, bool gradient,
