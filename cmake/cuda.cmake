@@ -29,6 +29,10 @@ set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
 # No contraction: the bits are the CPU's. A kernel that spills, or has a stack, would make the driver keep memory for every
 # thread that a GPU can hold: it does not compile.
 set(SNUG_CUDA_OPTIONS -fmad=false -Xptxas=-warn-spills,-warn-lmem-usage,-Werror)
+# One warning has seen a real mistake: a function of the device that was written and not named in its list.
+if(SNUG_WERROR)
+  list(APPEND SNUG_CUDA_OPTIONS -Werror=all-warnings)
+endif()
 if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 12.8)
   list(APPEND SNUG_CUDA_OPTIONS --compress-mode=size)
 endif()
