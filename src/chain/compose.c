@@ -6,6 +6,7 @@
 #include "chain/compose_seconds.h"
 #include "plan/away.h"
 #include "schedule/schedule.h"
+#include "schedule/sweep.h"
 
 compose_split compose_split_of(const compose_run *r, const compose_choice *c) {
     compose_split s = { .eval_batch = r->eval_batch ? r->eval_batch : c->micro_batch };
@@ -79,7 +80,8 @@ static status make_program(making *m, const compose_program *list, uint32_t k, p
     lower.unwaited = m->reach && m->reach->unwaited;
     p->shape = list[k].shape;
     TRY(lower_program(&g, &lower, p));
-    return schedule_program(p);
+    TRY(schedule_program(p));
+    return sweep_predict(p, &lower);
 }
 
 static bool too_slow(const making *m, const program *programs, uint32_t count) {

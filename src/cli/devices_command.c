@@ -18,6 +18,7 @@
 #include "lower/measure_library.h"
 #include "run/links.h"
 #include "run/rates.h"
+#include "run/shapes.h"
 
 /* ---- measuring ---- */
 
@@ -91,7 +92,10 @@ static status measure_libraries(const device *gpu, measured_library found[DEVICE
                  i == DEVICE_LIBRARY_ATTENTION ? library_attention_name() : library_name());
         TRY(measure_library(gpu, (device_library)i, LIBRARY_SECONDS, m->pairs, &m->count));
     }
-    return STATUS_OK;
+    shapes_measured of[DEVICE_LIBRARIES];
+    for (int i = 0; i < DEVICE_LIBRARIES; i++)
+        of[i] = (shapes_measured){ found[i].name, found[i].pairs, found[i].count };
+    return shapes_store(gpu, of);
 }
 
 static void print_pair(output *out, const measure_pair *x) {
@@ -251,7 +255,7 @@ static void print_gpu(output *out, const device *gpu, const char *why) {
         return;
     }
     char is[DEVICE_GPU_TEXT_BYTES], bytes[UNITS_TEXT_BYTES];
-    device_rates r = gpu->rates(gpu, 1);
+    device_rates r = rates_find(RATES_KNOWN, gpu, 1);
     output_add(out, "GPU         %s: %s, %s free\n", gpu->gpu->title[0] ? gpu->gpu->title : gpu->name,
                device_gpu_text(gpu->gpu, is), units_bytes_text(gpu->available(gpu), bytes));
     if (gpu->gpu->chosen[0]) output_add(out, "  this is   %s\n", gpu->gpu->chosen);

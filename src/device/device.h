@@ -10,6 +10,7 @@
 #include "base/links.h"
 #include "base/status.h"
 #include "base/work.h"
+#include "device/device_shapes.h"
 
 typedef struct {
     void *data;
@@ -33,9 +34,10 @@ typedef struct {
     double captured_seconds; /* and one of a program that was captured; 0: none is (device.capture) */
     double file_read;        /* bytes from a file, past all caches */
     double file_written;
-    double copied;      /* bytes between a device apart and the host's memory */
-    double scale;       /* on the whole: what a run took over what was predicted; 1: nothing known */
-    struct links links; /* between the ranks that it is asked for */
+    double copied;        /* bytes between a device apart and the host's memory */
+    double scale;         /* on the whole: what a run took over what was predicted; 1: nothing known */
+    device_shapes shapes; /* what was measured by shape, which these rates give way to */
+    struct links links;   /* between the ranks that it is asked for */
     char source[DEVICE_SOURCE_BYTES]; /* where the numbers come from: "built-in table: AVX-512" */
 } device_rates;
 

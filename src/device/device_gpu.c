@@ -29,6 +29,17 @@ static double cache_of(const device_gpu *g) {
                               : 1024 * least[i].kib * (g->multiprocessors ? g->multiprocessors : 16);
 }
 
+uint32_t device_gpu_shared(uint32_t capability) {
+    static const struct {
+        uint32_t capability; /* and later */
+        uint32_t kib;
+    } of[] = { { 120, 100 }, { 90, 228 }, { 89, 100 }, { 87, 164 },
+               { 86, 100 },  { 80, 164 }, { 75, 64 },  { 0, 96 } };
+    size_t i = 0;
+    while (capability < of[i].capability) i++;
+    return of[i].kib << 10;
+}
+
 /* Of tensor cores, where nobody said it: the least that a generation has of them, beside f32. */
 static double tensor_cores_of(const device_gpu *g) {
     static const struct {

@@ -13,6 +13,10 @@ enum { DEVICE_GPU_LEAST = 75 };
  */
 void device_gpu_context(int64_t multiprocessors, int64_t threads, uint64_t context[3]);
 
+/* Bytes of shared memory of each multiprocessor, by generation (NVIDIA, "CUDA C++ Programming Guide", table
+ * of compute capabilities). */
+uint32_t device_gpu_shared(uint32_t capability);
+
 /* By roofline: of published figures, or of those that the driver knows. Nothing of it was measured. */
 device_rates device_gpu_rates(const device_gpu *g, int threads);
 

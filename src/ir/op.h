@@ -54,6 +54,13 @@ typedef struct {
     op_way way;
     double work;     /* flops that the kernels really do, waste included; 0: the same */
     work_kind kind;  /* of flops and work */
+    uint16_t starts; /* of kernels, by one call on a GPU; 0: one */
+    bool joined;     /* the call is started together with others, which its seconds leave out */
+    double stretch;  /* of a GPU's work, by multiprocessors that have none (device/launches.h); 0: 1 */
+    double tiles;    /* of 64 x 64 results of a product, of 64 queries of a head; 0: it is no such work, or is
+                        not done by tiles */
+    bool backward;   /* of attention: its gradient */
+    bool half;       /* what is multiplied has 16 bits, whatever `kind` says of how */
     bool by_library; /* products that are no kernel's of ours: device_rates.by_library */
     bool reads;      /* a product of few rows, which has the traffic of other ops: it reads on and on */
 } op_cost;

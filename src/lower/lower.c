@@ -4,6 +4,7 @@
 
 #include "base/memory.h"
 #include "ir/verify.h"
+#include "lower/launched.h"
 #include "lower/pieces.h"
 #include "lower/predict.h"
 
@@ -66,11 +67,18 @@ bool lower_capturable(const program *p) {
     return only;
 }
 
+uint64_t lower_starts(const program *p) {
+    uint64_t starts = 0;
+    for (uint32_t s = 0; s < p->count; s++) starts += p->steps[s].starts;
+    return starts;
+}
+
 op_cost lower_cost(const graph *g, const lower_step *step) {
     const node *n = graph_node(g, step->node);
     op_cost cost = n->op->cost(g, n);
+    cost.half = cost.kind == WORK_PRODUCTS_HALF || cost.kind == WORK_ATTENTION_HALF;
     bool as_they_are = is_of(step->kernel, n->op->tensor), widened = is_of(step->kernel, n->op->cuda);
-    if (as_they_are && cost.kind == WORK_PRODUCTS) cost.kind = WORK_PRODUCTS_HALF;
+    if (as_they_are && cost.kind == WORK_PRODUCTS) cost.kind = WORK_PRODUCTS_HALF, cost.half = true;
     if (widened && cost.kind == WORK_PRODUCTS_HALF && !cost.by_library) cost.kind = WORK_PRODUCTS;
     if (widened && cost.kind == WORK_ATTENTION_HALF && !cost.by_library) cost.kind = WORK_ATTENTION;
     return cost;
@@ -167,6 +175,7 @@ static status add_step(lowering *l, const lower_options *o, node_id id) {
     } else {
         TRY(lower_node(o, g, id, step));
         l->costs[now] = lower_cost(g, step);
+        TRY(launched_cost(g, step, lower_device(o), !l->p->has_away, &l->costs[now]));
     }
     l->next = equal;
     l->p->count++;

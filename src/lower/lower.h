@@ -8,7 +8,8 @@
 
 typedef struct {
     node_id node;
-    bool by_host; /* the kernel is the host's, on a device that has none (device.host) */
+    bool by_host;    /* the kernel is the host's, on a device that has none (device.host) */
+    uint16_t starts; /* of kernels, on a GPU: of its sweep in the first step of one (schedule/sweep.h) */
     const op_kernel *kernel;
     uint64_t scratch_bytes;
     double seconds; /* predicted */
@@ -56,6 +57,9 @@ void lower_close(program *p);
 /* Can a device start all of it as one (device.capture)? Each run gives it the same kernels, and nothing else:
  * no pieces, nothing that moves between ranks, no kernel of the host's. */
 bool lower_capturable(const program *p);
+
+/* What a device starts for all steps, as predicted; 0 where that is not counted. */
+uint64_t lower_starts(const program *p);
 
 /* What the step's node costs, by the kernel that it has: GPUs multiply numbers of 16 bits on tensor cores, or
  * as f32, whatever the op says. */

@@ -180,6 +180,19 @@ static status run_both(const device *d, const program *p, measure_pair *out) {
     return result == STATUS_OK ? d->failed(d) : result;
 }
 
+/* Of the program's first call. */
+static device_shape shape_of(const program *p) {
+    op_cost c = lower_cost(&p->graph, p->steps);
+    bool attends = c.kind == WORK_ATTENTION || c.kind == WORK_ATTENTION_HALF;
+    return (device_shape){ .work = !attends     ? DEVICE_PRODUCT
+                                   : c.backward ? DEVICE_ATTENTION_BACKWARD
+                                                : DEVICE_ATTENTION,
+                           .half = c.half,
+                           .tensor = c.kind == WORK_PRODUCTS_HALF || c.kind == WORK_ATTENTION_HALF,
+                           .tiles = c.tiles,
+                           .flops = c.flops };
+}
+
 static status measure_one(const device *d, const shape_of_work *w, measure_pair *out) {
     graph g;
     program p = { 0 };
@@ -197,6 +210,7 @@ static status measure_one(const device *d, const shape_of_work *w, measure_pair 
         result = lower_program(&g, &o, &p);
     else
         graph_close(&g);
+    if (result == STATUS_OK) out->shape = shape_of(&p);
     if (result == STATUS_OK) result = run_both(d, &p, out);
     lower_close(&p);
     return result;

@@ -6,10 +6,11 @@
 
 typedef struct {
     device_library by;
-    const char *what;  /* "f32", "bf16"; of attention "bf16 forward" and "bf16 gradient" */
-    int64_t sizes[4];  /* rows, columns, depth; or samples, tokens, heads, size of a head */
-    double own;        /* seconds of a call */
-    double by_library; /* 0: the library declines it */
+    const char *what;   /* "f32", "bf16"; of attention "bf16 forward" and "bf16 gradient" */
+    int64_t sizes[4];   /* rows, columns, depth; or samples, tokens, heads, size of a head */
+    device_shape shape; /* what predictions know it by: of snug's kernels, without seconds */
+    double own;         /* seconds of a call */
+    double by_library;  /* 0: the library declines it */
 } measure_pair;
 
 enum { MEASURE_PAIRS = 32 };

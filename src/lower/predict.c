@@ -1,6 +1,7 @@
 #include "lower/predict.h"
 
 #include "base/memory.h"
+#include "lower/launched.h"
 #include "lower/movements.h"
 #include "lower/pieces.h"
 
@@ -15,11 +16,14 @@ static double rate_of(const op_cost *cost, const device_rates *rates) {
     return library > 0 ? library : rates->flops[cost->kind];
 }
 
+static double beside_products(const op_cost *cost, const device_rates *rates) {
+    double functions = cost->functions > 0 ? cost->functions / rates->flops[WORK_FUNCTIONS] : 0;
+    return functions + cost->draws / rates->draws;
+}
+
 double predict_work(const op_cost *cost, const device_rates *rates) {
     double flops = cost->work > cost->flops ? cost->work : cost->flops;
-    double functions = cost->functions > 0 ? cost->functions / rates->flops[WORK_FUNCTIONS] : 0;
-    return flops / rate_of(cost, rates) + functions + cost->draws / rates->draws +
-           cost->bytes_moved / rates->moved;
+    return flops / rate_of(cost, rates) + beside_products(cost, rates) + cost->bytes_moved / rates->moved;
 }
 
 double predict_arithmetic(const op_cost *cost, const device_rates *rates) {
@@ -33,6 +37,39 @@ static double missed_after(const device_rates *rates, double distance) {
     return missed < 0 ? 0 : missed > 1 ? 1 : missed;
 }
 
+/* What such a call was measured to take, with its traffic and without its start; 0: it was not. What is no
+ * arithmetic of products is added by who asks. */
+static double measured_of(const op_cost *cost, const device_rates *rates) {
+    bool attends = cost->kind == WORK_ATTENTION || cost->kind == WORK_ATTENTION_HALF;
+    bool multiplies = cost->kind == WORK_PRODUCTS || cost->kind == WORK_PRODUCTS_HALF;
+    if (!rates->shapes.count || cost->tiles <= 0 || !(attends || multiplies)) return 0;
+    device_work work = multiplies       ? DEVICE_PRODUCT
+                       : cost->backward ? DEVICE_ATTENTION_BACKWARD
+                                        : DEVICE_ATTENTION;
+    bool on_tensor_cores = cost->kind == WORK_PRODUCTS_HALF || cost->kind == WORK_ATTENTION_HALF;
+    return device_shapes_seconds(&rates->shapes, &(device_shape){ .work = work,
+                                                                  .half = cost->half,
+                                                                  .tensor = on_tensor_cores,
+                                                                  .by_library = cost->by_library,
+                                                                  .tiles = cost->tiles,
+                                                                  .flops = cost->flops });
+}
+
+/* Seconds of `held` bytes that a cache has and `missed` ones that it has not. A part of a GPU takes no more
+ * from either than that part of what all of it takes from its cache. */
+static double traffic_of(double held, double missed, bool fetches, double stretch,
+                         const device_rates *rates) {
+    double cached = rates->cached / stretch, memory = fetches ? rates->fetched : rates->bandwidth;
+    if (stretch > 1 && memory > cached) memory = cached;
+    return (fetches ? 0 : held / cached) + missed / memory;
+}
+
+/* What is started with others is counted there. */
+static double starts_of(const op_cost *cost, const device_rates *rates) {
+    double starts = cost->starts ? cost->starts : 1;
+    return cost->joined ? 0 : starts * rates->call_seconds;
+}
+
 /* A further pass begins with what was read longest ago. */
 double predict_call(const op_cost *cost, double missed_read, double missed_written,
                     const device_rates *rates) {
@@ -40,8 +77,12 @@ double predict_call(const op_cost *cost, double missed_read, double missed_writt
     double missed = cost->bytes_read * missed_read + cost->bytes_written * missed_written + again;
     double held = cost->bytes_read + cost->bytes_written + cost->bytes_again - missed;
     bool fetches = work_is_products(cost->kind) && !cost->reads;
-    double traffic = fetches ? missed / rates->fetched : held / rates->cached + missed / rates->bandwidth;
-    return rates->scale * (rates->call_seconds + predict_work(cost, rates) + traffic);
+    double stretch = cost->stretch > 1 ? cost->stretch : 1;
+    double measured = measured_of(cost, rates);
+    if (measured > 0)
+        return rates->scale * (starts_of(cost, rates) + measured + beside_products(cost, rates));
+    double traffic = traffic_of(held, missed, fetches, stretch, rates);
+    return rates->scale * (starts_of(cost, rates) + stretch * predict_work(cost, rates) + traffic);
 }
 
 /* ---- what is still in a cache ---- */
@@ -136,6 +177,10 @@ static device_rates rates_of_starting(const program *p, const device_rates *rate
     return r;
 }
 
+double predict_start(const program *p, const device_rates *rates) {
+    return rates->scale * rates_of_starting(p, rates).call_seconds;
+}
+
 status predict_computing(program *p, const op_cost *costs, const device_rates *rates) {
     const device_rates own = rates_of_starting(p, rates);
     walk w = { .rates = &own, .operands = memory_room(p->graph.tensors.count, sizeof(operand)) };
@@ -155,12 +200,16 @@ status predict_program(program *p, const op_cost *costs, bool apart, const devic
     return result;
 }
 
-status predict_filed(program *p, const device_rates *rates) {
+status predict_filed(program *p, const device *d, const device_rates *rates) {
     const double before = p->seconds, computing = p->computing;
     op_cost *costs = memory_room(p->count, sizeof *costs);
     if (!costs) return status_set(STATUS_FAILED, "no memory to predict times");
-    for (uint32_t s = 0; s < p->count; s++) costs[s] = lower_cost(&p->graph, &p->steps[s]);
-    status result = predict_program(p, costs, true, rates);
+    status result = STATUS_OK;
+    for (uint32_t s = 0; s < p->count && result == STATUS_OK; s++) {
+        costs[s] = lower_cost(&p->graph, &p->steps[s]);
+        result = launched_cost(&p->graph, &p->steps[s], d, false, &costs[s]);
+    }
+    if (result == STATUS_OK) result = predict_program(p, costs, true, rates);
     memory_free(costs);
     p->computing = computing;
     if (p->seconds < before) p->seconds = before; /* in the order of the schedule caches may hold more */

@@ -8,6 +8,10 @@
  * still holds and what comes from memory, by the traffic since an operand was last touched (its reuse
  * distance: Mattson et al., "Evaluation techniques for storage hierarchies", IBM Systems Journal 9, 1970).
  *
+ * A GPU gives a call's blocks to its multiprocessors, and the one that has the most of them is done last:
+ * work takes as much longer as the others have less (device/launches.h). A call may start several kernels,
+ * and many calls one (schedule/sweep.h).
+ *
  * Seconds grow with every count and with the distance, for any rates. They decide between plans and never
  * about results. */
 #pragma once
@@ -33,6 +37,9 @@ status predict_program(program *p, const op_cost *costs, bool apart, const devic
  * is waited for. */
 status predict_computing(program *p, const op_cost *costs, const device_rates *rates);
 
+/* Of one start of a kernel in this program. */
+double predict_start(const program *p, const device_rates *rates);
+
 /* predict_program of a program whose values have become `filed` (lower/pieces.h) since, on a device apart. It
  * is never faster than before: p->computing stays, and p->seconds do not fall. */
-status predict_filed(program *p, const device_rates *rates);
+status predict_filed(program *p, const device *d, const device_rates *rates);

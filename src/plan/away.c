@@ -196,7 +196,7 @@ status away_file(plan *p, uint64_t limit, const device_rates *rates) {
     status result = settle(p, places, count, limit > fixed ? limit - fixed : 0);
     memory_free(places);
     for (uint32_t k = 0; k < p->program_count && result == STATUS_OK; k++)
-        result = predict_filed(&p->programs[k].program, rates);
+        result = predict_filed(&p->programs[k].program, p->device, rates);
     if (result == STATUS_OK) plan_reserve(p, moving);
     return result;
 }

@@ -17,6 +17,7 @@
 #include "io/json.h"
 #include "io/lock.h"
 #include "lower/measure.h"
+#include "run/shapes.h"
 
 /* ---- which file ---- */
 
@@ -386,7 +387,11 @@ device_rates rates_find(rates_choice choice, const device *d, int threads) {
     static int measured; /* by this process, for so many threads */
     static device_rates here;
     bool covered;
-    if (choice == RATES_BUILT_IN || d->apart) return d->rates(d, threads);
+    if (choice == RATES_BUILT_IN || d->apart) {
+        device_rates own = d->rates(d, threads);
+        if (choice != RATES_BUILT_IN) shapes_join(d, &own);
+        return own;
+    }
     device_rates r = known(threads, &covered);
     if (covered || choice == RATES_KNOWN) return r;
     pthread_mutex_lock(&one);

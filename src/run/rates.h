@@ -31,9 +31,10 @@ status rates_file(const char *name, const char *key, char path[RATES_PATH_BYTES]
 status rates_make_folder(const char *path);
 
 /* For a run on a device with `threads` threads: measured ones, in between those that were measured; else the
- * built-in table. A device apart is not measured: it says its rates itself. `source` says which, why a file
- * can't be used or kept, and what is wrong with it. A process measures at most once for a number of threads;
- * of several at once one does, and the others wait for it. */
+ * built-in table. A device apart says its rates itself, and of
+ * them only what its products and attention take by shape may have been measured (run/shapes.h). `source`
+ * says which, why a file can't be used or kept, and what is wrong with it. A process measures at most once
+ * for a number of threads; of several at once one does, and the others wait for it. */
 device_rates rates_find(rates_choice choice, const device *d, int threads);
 
 /* Of one among `ranks` processes with as many threads each, on processors that they share: its part of what

@@ -1,6 +1,8 @@
 #include "schedule/sweep.h"
 
 #include "base/memory.h"
+#include "lower/launched.h"
+#include "lower/predict.h"
 #include "ops/sweeps.h"
 
 /* By owner of a storage: steps counted from 1; 0: none. */
@@ -122,4 +124,39 @@ status sweep_find(const program *p, uint16_t *together) {
     begin(&k, p->count);
     memory_free(k.last);
     return STATUS_OK;
+}
+
+/* ---- what they start ---- */
+
+static bool any_joins(const program *p) {
+    for (uint32_t s = 0; s < p->count; s++)
+        if (op_sweep_of(p->steps[s].kernel)) return true;
+    return false;
+}
+
+static status count_starts(program *p, const device *d, const uint16_t *together) {
+    for (uint32_t s = 0; s < p->count; s += together[s]) {
+        launches l = launched_on(d);
+        if (!op_sweep_of(p->steps[s].kernel)) continue;
+        TRY(launched_tell(&p->graph, &p->steps[s], together[s], d, &l));
+        for (uint32_t k = 0; k < together[s]; k++) p->steps[s + k].starts = 0;
+        p->steps[s].starts = l.count < UINT16_MAX ? (uint16_t)l.count : UINT16_MAX;
+    }
+    return STATUS_OK;
+}
+
+status sweep_predict(program *p, const lower_options *o) {
+    const double start = predict_start(p, &o->rates);
+    if (p->has_away || o->unwaited || !any_joins(p)) return STATUS_OK;
+    uint16_t *together = memory_room(p->count, sizeof *together);
+    if (!together) return status_set(STATUS_FAILED, "no memory to look for sweeps");
+    status result = sweep_find(p, together);
+    if (result == STATUS_OK) result = count_starts(p, lower_device(o), together);
+    for (uint32_t s = 0; s < p->count && result == STATUS_OK; s++) {
+        if (!op_sweep_of(p->steps[s].kernel)) continue;
+        double seconds = start * p->steps[s].starts;
+        p->steps[s].seconds += seconds, p->seconds += seconds, p->computing += seconds;
+    }
+    memory_free(together);
+    return result;
 }

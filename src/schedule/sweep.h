@@ -13,3 +13,8 @@
 /* By step of a scheduled program: how many steps, from this one on, are run at once; at least 1. `together`
  * has room for p->count. */
 status sweep_find(const program *p, uint16_t *together);
+
+/* Counts what sweeps start: in their first steps, in their seconds and in the program's. Until then steps
+ * that can be swept have none of it, which is a lower bound and left so where seconds are to be one
+ * (o->unwaited). What ranks wait for does not see it. */
+status sweep_predict(program *p, const lower_options *o);

@@ -236,8 +236,64 @@ static void measuring_gives_rates(void **state) {
     }
 }
 
+/* A GPU: starts add up, work takes as much longer as multiprocessors are idle, and so does what they take
+ * from a cache; memory does so where they can't take as much of it. What is started with others has no start.
+ */
+static void a_part_of_a_gpu_takes_longer(void **state) {
+    (void)state;
+    device_rates r = { .flops = { 64, 32, 16, 8, 128 },
+                       .draws = 4,
+                       .moved = 2,
+                       .cached = 12,
+                       .bandwidth = 4,
+                       .fetched = 2,
+                       .call_seconds = 0.5,
+                       .scale = 1 };
+    op_cost c = { .flops = 128, .bytes_read = 48, .draws = 8, .kind = WORK_ARITHMETIC };
+    assert_true(predict_call(&c, 0, 0, &r) == 0.5 + 4 + 4);
+    c.starts = 3;
+    assert_true(predict_call(&c, 0, 0, &r) == 1.5 + 4 + 4);
+    c.stretch = 2;
+    assert_true(predict_call(&c, 0, 0, &r) == 1.5 + 8 + 8);
+    assert_true(predict_call(&c, 1, 1, &r) == 1.5 + 8 + 12); /* half of it takes as much of memory as all */
+    c.stretch = 6;
+    assert_true(predict_call(&c, 1, 1, &r) == 1.5 + 24 + 24); /* and a sixth does not */
+    c.joined = true;
+    assert_true(predict_call(&c, 1, 1, &r) == 24 + 24);
+}
+
+/* What was measured takes the place of rates, but for what is beside products. */
+static void measured_shapes_go_before_rates(void **state) {
+    (void)state;
+    device_rates r = { .flops = { 64, 32, 16, 8, 128, 16, 8 },
+                       .draws = 4,
+                       .moved = 2,
+                       .cached = 12,
+                       .bandwidth = 4,
+                       .fetched = 2,
+                       .call_seconds = 0.5,
+                       .scale = 2 };
+    op_cost c = { .flops = 160, .tiles = 10, .functions = 32, .bytes_read = 8, .kind = WORK_PRODUCTS };
+    assert_true(predict_call(&c, 1, 1, &r) == 2 * (0.5 + 10 + 1 + 4));
+    device_shapes_add(&r.shapes, &(device_shape){ .tiles = 10, .flops = 160, .seconds = 3 });
+    assert_true(predict_call(&c, 1, 1, &r) == 2 * (0.5 + 3 + 1));
+    c.tiles = 0; /* not by tiles */
+    assert_true(predict_call(&c, 1, 1, &r) == 2 * (0.5 + 10 + 1 + 4));
+    c.tiles = 10, c.kind = WORK_CODES, c.functions = 0;
+    assert_true(predict_call(&c, 1, 1, &r) == 2 * (0.5 + 160.0 / 128 + 4));
+    c.kind = WORK_ATTENTION;
+    assert_true(predict_call(&c, 1, 1, &r) == 2 * (0.5 + 20 + 2));
+    device_shapes_add(&r.shapes,
+                      &(device_shape){ DEVICE_ATTENTION, .tiles = 10, .flops = 160, .seconds = 7 });
+    assert_true(predict_call(&c, 1, 1, &r) == 2 * (0.5 + 7));
+    c.backward = true;
+    assert_true(predict_call(&c, 1, 1, &r) == 2 * (0.5 + 20 + 2));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_part_of_a_gpu_takes_longer),
+        cmocka_unit_test(measured_shapes_go_before_rates),
         cmocka_unit_test(seconds_grow_with_every_count),
         cmocka_unit_test(a_call_is_the_sum_of_its_terms),
         cmocka_unit_test(functions_and_further_passes_count),

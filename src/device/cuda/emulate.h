@@ -101,9 +101,9 @@ T from_lane(unsigned lanes, T value, unsigned lane, site at) {
 #define gridDim (emulate::here.blocks)
 
 #define GPU_NAME(...) __VA_ARGS__
-#define GPU_LAUNCH(kernel, blocks, threads, shared, ...)                                                     \
+#define GPU_LAUNCH_MADE(kernel, blocks, threads, shared, ...)                                                \
     emulate::launch_kernel({ #kernel, blocks, threads, shared, false }, kernel, __VA_ARGS__)
-#define GPU_LAUNCH_APART(kernel, blocks, threads, ...)                                                       \
+#define GPU_LAUNCH_APART_MADE(kernel, blocks, threads, ...)                                                  \
     emulate::launch_kernel({ #kernel, blocks, threads, 0, true }, kernel, __VA_ARGS__)
 #define GPU_SHARED_MOST(kernel, bytes) (void)(bytes)
 #define GPU_SHARED(type, name) type *name = (type *)emulate::shared()
@@ -150,4 +150,4 @@ inline int atomicMax(int *at, int value) {
 struct gpu_size {
     unsigned multiprocessors, shared; /* shared: bytes of each */
 };
-inline gpu_size gpu_size_here() { return { 1, 100 << 10 }; }
+inline gpu_size gpu_size_of_device() { return { 1, 100 << 10 }; }

@@ -50,8 +50,21 @@ static status infer_backward(const graph *g, const node *n, tensor *out) {
     return STATUS_OK;
 }
 
-static op_cost cost(const graph *g, const node *n) { return attention_cost(g, n, 3, 2); }
-static op_cost cost_backward(const graph *g, const node *n) { return attention_cost(g, n, 6, 5); }
+static op_cost by_tiles(const graph *g, const node *n, op_cost c) {
+    enum { TILE = 64 };
+    const attention_attributes *a = node_attributes(g, n);
+    const shape *q = graph_shape(g, node_in(g, n, 0)); /* (B,T,...) */
+    c.tiles = (double)q->dim[0] * (double)a->heads * (double)((q->dim[1] + TILE - 1) / TILE);
+    return c;
+}
+
+static op_cost cost(const graph *g, const node *n) { return by_tiles(g, n, attention_cost(g, n, 3, 2)); }
+
+static op_cost cost_backward(const graph *g, const node *n) {
+    op_cost c = by_tiles(g, n, attention_cost(g, n, 6, 5));
+    c.backward = true;
+    return c;
+}
 
 const op_def op_attention_flash = { .name = "attention_flash",
                                     .paper = "arXiv:2205.14135",

@@ -123,10 +123,13 @@ static void grad(graph *g, node_id id, const tensor_id *dout, const bool *want, 
 }
 
 op_cost matmul_cost(const graph *g, const node *n, const matmul_sizes *s) {
+    enum { TILE = 64, FEW = 8 /* rows that no kernel makes by tiles */ };
     op_cost c = op_cost_elementwise(g, n, 0);
     c.kind = op_products_kind(g, n);
     c.reads = s->rows <= MATMUL_STREAM_ROWS && !s->across;
     c.flops = 2.0 * (double)s->rows * (double)s->columns * (double)s->depth;
+    if (s->rows > FEW)
+        c.tiles = (double)((s->rows + TILE - 1) / TILE) * (double)((s->columns + TILE - 1) / TILE);
     c.bytes_moved = matmul_packed_moved(
         &(matmul_problem){ .rows = s->rows,
                            .columns = s->columns,
