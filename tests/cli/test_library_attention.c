@@ -288,6 +288,11 @@ static void shapes_are_measured(void **state) {
     }
     json_close(&d);
     command_free(&c);
+    const char *known[] = { LIBRARY, "XDG_CACHE_HOME=.", NULL };
+    c = command_run_with(
+        "plan gpt2.json --batch 4 --context 16 --device emulated --rates known --json --quiet", known);
+    if (c.exit != 0 || !strstr(c.out, "products and attention measured here")) fail_msg("%s%s", c.out, c.err);
+    command_free(&c);
 }
 
 static command_result go_on(const char *options, const char *told) {
