@@ -24,7 +24,8 @@ typedef struct {
     uint32_t begin, end;             /* its first and last call that is left; 0: none */
     bool gathers, copies;            /* copies: FSDP gathers into a buffer and copies out of it */
     bool widens;                     /* 16 bits of f32 shares: gradients are sent in f32 */
-    uint32_t sending;                /* gradients on their way, which the next unit waits for */
+    uint32_t *part;   /* by storage that was there: what a device has of that gradient; 0: all of it */
+    uint32_t sending; /* gradients on their way, which the next unit waits for */
 } sharing;
 
 static const char wide[] = "float32";
@@ -207,7 +208,7 @@ static void gather_backward(sharing *h) {
 /* ---- gradients ---- */
 
 /* A device's share of a gradient in its place. */
-static uint32_t part_of(sharing *h, uint32_t gradient) {
+static void add_part(sharing *h, uint32_t gradient) {
     recorded_edit *e = h->e;
     uint32_t part = edit_add(e, &(edit_new){ RECORDING_GRADIENT, edit_dtype(e, gradient), 1, 0, true });
     edit_storage *old = edit_at(e, gradient), *new = edit_at(e, part);
@@ -215,7 +216,18 @@ static uint32_t part_of(sharing *h, uint32_t gradient) {
     share(h, part);
     if (h->s->host_keeps) new->bytes = 0;
     old->role = RECORDING_MADE, old->held = false, old->loose = true;
-    return part;
+    h->part[gradient] = part;
+}
+
+/* The update reads a device's parts. */
+static void update_parts(const sharing *h) {
+    const recorded_edit *e = h->e;
+    for (uint32_t call = edit_first(e); call; call = edit_next(e, call)) {
+        uint32_t *operand = edit_reads(e, call), count = e->calls[call].reads + e->calls[call].makes;
+        if (e->calls[call].phase != RECORDING_UPDATE) continue;
+        for (uint32_t k = 0; k < count; k++)
+            if (operand[k] <= h->known && h->part[operand[k]]) operand[k] = h->part[operand[k]];
+    }
 }
 
 /* A unit's weights are let go, then its gradients are copied into one buffer, of which a share comes back.
@@ -233,7 +245,7 @@ static void reduce(sharing *h, uint32_t b, const uint32_t *block) {
     uint32_t first = e->storage_count + 1;
     for (uint32_t i = 1; i <= h->known; i++) {
         if (!is_gradient(edit_at(e, i)) || block[i] != b || !edit_at(e, i)->bytes) continue;
-        part_of(h, i);
+        add_part(h, i);
         at = put(h, at, when, "chunk_cat", i, buffer);
     }
     for (uint32_t part = first; part <= e->storage_count; part++)
@@ -247,6 +259,7 @@ static void reduce_all(sharing *h, const uint32_t *block) {
     for (uint32_t call = edit_first(h->e); call; call = edit_next(h->e, call))
         if (h->e->calls[call].phase == RECORDING_BACKWARD) h->units[0].last_backward = call;
     reduce(h, 0, block);
+    update_parts(h);
 }
 
 /* ---- the whole ---- */
@@ -328,7 +341,8 @@ void recorded_share(recorded_edit *e, const torch_settings *s, recorded_link *li
     if (h.block_of) h.blocks = recorded_blocks(e->r, h.block_of);
     h.units = memory_new((size_t)h.blocks + 1, sizeof *h.units);
     h.order = memory_new((size_t)h.blocks + 1, sizeof *h.order);
-    if (h.block_of && block && h.units && h.order) {
+    h.part = memory_new((size_t)h.known + 1, sizeof *h.part);
+    if (h.block_of && block && h.units && h.order && h.part) {
         note_blocks(&h, block);
         share_out(&h, block);
         note_link(&h, link);
@@ -338,5 +352,6 @@ void recorded_share(recorded_edit *e, const torch_settings *s, recorded_link *li
     memory_free(h.block_of);
     memory_free(h.units);
     memory_free(h.order);
+    memory_free(h.part);
     memory_free(block);
 }
