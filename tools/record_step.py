@@ -200,6 +200,7 @@ def write(model, name, autocast=None):
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
+    print_shards()  # first: processes are forked before any backward
     write(Model, "step_blocks.json")
     write(Model, "step_autocast.json", torch.bfloat16)
     write(Nested, "step_nested.json")
@@ -211,4 +212,3 @@ if __name__ == "__main__":
     for size, pieces in (2, 1), (2, 2), (5, 4):
         case = Pieces(pieces, length=8, model=Tied)
         print("step_tied.json in pieces", size, pieces, recorded.measure(case, size, None))
-    print_shards()

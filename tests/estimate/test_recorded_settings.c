@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -176,16 +177,46 @@ static void with_casts_it_is_the_other_recording(void **state) {
     recording_close(&r);
 }
 
+/* Where a recording does not say whether code widens its logits it is taken to. */
 static void what_a_model_casts_itself_widens_the_interval(void **state) {
     torch_settings s = plain();
+    recording_program *p = &golden.programs[0];
     (void)state;
     s.types = TORCH_HALF;
+    assert_true(p->tells_widened && !p->widened.count);
+    torch_result known = played(&golden, &s);
+    p->tells_widened = false;
     torch_result out = played(&golden, &s);
     s.narrow_throughout = true;
     torch_result narrow = played(&golden, &s);
+    p->tells_widened = true;
+    assert_int_equal(known.live.likely, narrow.live.likely);
     assert_true(out.live.likely > narrow.live.likely);
     assert_true(out.live.low <= narrow.live.low);
     assert_int_equal(out.state, out.trained * 4 + 21 * 4); /* two moments of 16 bits, and counters */
+}
+
+/* The logits, or what a copy of them is of. */
+static void what_code_widens_is_wide(void **state) {
+    torch_settings s = plain();
+    recording_program *p = &golden.programs[0];
+    uint32_t at = 0, logits = 0;
+    (void)state;
+    s.types = TORCH_HALF;
+    uint64_t narrow = peak_of(&golden, &s);
+    for (uint32_t call = 0; call < p->call_name.count && !logits; call++) {
+        bool softens = strcmp(p->strings.of[p->call_name.of[call]], "_log_softmax.default") == 0;
+        if (softens) logits = (uint32_t)p->operands.of[at];
+        at += (uint32_t)(p->reads.of[call] + p->makes.of[call]);
+    }
+    int64_t said[] = { logits };
+    p->widened = (recording_column){ said, 1, 1 };
+    uint64_t wide = peak_of(&golden, &s);
+    said[0] = 1; /* a weight, behind the product */
+    uint64_t other = peak_of(&golden, &s);
+    p->widened = (recording_column){ 0 };
+    assert_true(logits && wide > narrow);
+    assert_int_equal(other, narrow);
 }
 
 /* ---- adapters ---- */
@@ -265,6 +296,49 @@ static void shares_are_halves(void **state) {
     assert_true(hosted.live.likely < shared.live.likely);
 }
 
+/* What PyTorch counts of the first of two processes, each with 4 samples (tools/record_step.py): of FSDP each
+ * tensor that goes over, in its type; of Python's numbers and of gloo's it may be a little more. */
+static void shares_are_those_of_the_steps_themselves(void **state) {
+    enum { F32 = TORCH_F32, NARROW = TORCH_AUTOCAST, HALF = TORCH_HALF };
+    static const struct {
+        const char *path;
+        int64_t length;
+        torch_shard shard;
+        int types, times; /* times: micro-batches */
+        uint64_t bytes;
+    } counted[] = {
+        { "step_blocks", 64, TORCH_DDP, F32, 1, 1636292 },
+        { "step_blocks", 64, TORCH_FSDP, F32, 1, 1431640 },
+        { "step_blocks", 64, TORCH_FSDP, NARROW, 1, 803404 },
+        { "step_blocks", 64, TORCH_FSDP, NARROW, 2, 860400 },
+        { "step_blocks", 64, TORCH_FSDP, HALF, 1, 717910 },
+        { "step_words", 64, TORCH_DDP, F32, 1, 13766108 },
+        { "step_words", 64, TORCH_FSDP, F32, 1, 12343628 },
+        { "step_words", 64, TORCH_FSDP, NARROW, 1, 6834648 },
+        { "step_words", 64, TORCH_FSDP, NARROW, 2, 7275144 },
+        { "step_words", 64, TORCH_FSDP, HALF, 1, 6173904 },
+        { "step_tied", 8, TORCH_DDP, F32, 1, 3268312 },
+        { "step_tied", 8, TORCH_FSDP, F32, 1, 2421832 },
+        { "step_tied", 8, TORCH_FSDP, HALF, 1, 1211212 },
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof counted / sizeof *counted; i++) {
+        char path[256];
+        recording r;
+        torch_settings s = plain();
+        snprintf(path, sizeof path, SNUG_ROOT "/tests/estimate/recorded/%s.json", counted[i].path);
+        assert_int_equal(recording_read(path, &r), STATUS_OK);
+        s.batch = 4, s.context = counted[i].length, s.gpus = 2, s.step = 8 * counted[i].times;
+        s.shard = counted[i].shard, s.types = (torch_types)counted[i].types;
+        uint64_t told = peak_of(&r, &s), off = counted[i].bytes / 500;
+        if (told + off < counted[i].bytes || told > counted[i].bytes + off)
+            fail_msg("%s, %d in %d, %d times: %llu and not %llu", counted[i].path, (int)s.shard,
+                     counted[i].types, counted[i].times, (unsigned long long)told,
+                     (unsigned long long)counted[i].bytes);
+        recording_close(&r);
+    }
+}
+
 /* ---- optimizers ---- */
 
 static void gradients_that_go_at_once_are_never_all_there(void **state) {
@@ -312,12 +386,14 @@ int main(void) {
         cmocka_unit_test(without_casts_it_is_the_other_recording),
         cmocka_unit_test(with_casts_it_is_the_other_recording),
         cmocka_unit_test(what_a_model_casts_itself_widens_the_interval),
+        cmocka_unit_test(what_code_widens_is_wide),
         cmocka_unit_test(adapters_freeze_all_else),
         cmocka_unit_test(adapters_have_a_module),
         cmocka_unit_test(adapters_are_computed_again),
         cmocka_unit_test(coded_weights_are_fewer_bytes),
         cmocka_unit_test(buckets_are_gradients_again),
         cmocka_unit_test(shares_are_halves),
+        cmocka_unit_test(shares_are_those_of_the_steps_themselves),
         cmocka_unit_test(gradients_that_go_at_once_are_never_all_there),
         cmocka_unit_test(averages_are_weights_again),
         cmocka_unit_test(states_go_by_shape),

@@ -412,8 +412,9 @@ static uint32_t put_product_backward(chunking *c, const piece *x, const computed
         uint32_t at = put(c, call);
         if (c->order[i] != OF_BIAS) count_operations(c, x, at);
     }
-    for (uint32_t i = 0; i < c->gradients; i++)
-        if (c->order[i] != OF_ROWS) add_up(c, i, made[i], turn);
+    for (gradient_of which = OF_BIAS; which >= OF_WEIGHT; which--) /* as addmm's node hands them on */
+        for (uint32_t i = 0; i < c->gradients; i++)
+            if (c->order[i] == which) add_up(c, i, made[i], turn);
     if (!rows || !h->narrows) return rows;
     uint32_t wide = made_of(c, c->given_type, x->rows, h->width);
     put(c, (edit_new_call){ "_to_copy.default", RECORDING_BACKWARD, 0, x->narrows, { rows }, { wide } });
@@ -457,7 +458,7 @@ static void add_tied_in_place(chunking *c, uint32_t weight) {
     if (!by) e->failed = true;
     for (uint32_t call = edit_first(e); call && !sum; call = edit_next(e, call)) {
         const edit_call *x = edit_call_at(e, call);
-        bool adds = call <= e->from->call_name.count && x->phase == RECORDING_BACKWARD && !x->of &&
+        bool adds = call <= e->from->call_name.count && x->phase == RECORDING_BACKWARD &&
                     edit_is_call(e, call, "add") && x->makes == 1;
         for (uint32_t k = 0; adds && k < x->reads; k++)
             if (edit_reads(e, call)[k] == weight) sum = edit_makes(e, call)[0];

@@ -211,6 +211,8 @@ static policy policy_of(const retyping *t, uint32_t call) {
     if (t->to == TORCH_AUTOCAST) {
         if (IS_AMONG(e, call, lowering)) return LOWERS;
         if (t->cuda ? IS_AMONG(e, call, widening) : IS_AMONG(e, call, widening_cpu)) return WIDENS;
+        /* a CPU's list has cross_entropy_loss, of which this is a part */
+        return t->own_casts && edit_is_call(e, call, "_log_softmax") ? WIDENS : PROMOTES;
     }
     return edit_is_call(e, call, "_log_softmax") && is_widened(t, call) ? WIDENS : PROMOTES;
 }
