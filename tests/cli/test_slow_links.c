@@ -111,6 +111,33 @@ static void the_same_bits(void **state) {
     }
 }
 
+/* Without a unit one sum passes between the hosts: one rank of each sends, however many there are. */
+static void a_chain_passes_between_hosts(void **state) {
+    static const char of[] = "char-small --batch 8 --context 256 --threads 1 --exact --quiet --steps 4";
+    char line[300];
+    double predicted[2];
+    (void)state;
+    if (!there) return;
+    snprintf(line, sizeof line, "train %s --data text --out one", of);
+    command_shell("rm -rf one");
+    command_expect(0, line);
+    for (int each = 1; each <= 2; each++) {
+        command_shell("rm -rf several");
+        snprintf(line, sizeof line, "train %s --data text --out several --rates known", of);
+        must_start(each, line);
+        several_same_tensors("one", "several", "", "");
+        predicted[each - 1] = number_in("several/run.json", "predicted.step_seconds");
+        double took = number_in("several/run.json", "measured.step_seconds");
+        print_message("a chain of %d: %.3f s a step, and %.3f s predicted\n", 2 * each, took,
+                      predicted[each - 1]);
+        if (predicted[each - 1] < 0.05 * took || predicted[each - 1] > 3 * took)
+            fail_msg("%.3f s a step, and %.3f s predicted", took, predicted[each - 1]);
+    }
+    /* the sum goes on once more within each host, and is told to four in place of two */
+    if (predicted[1] > 2.2 * predicted[0])
+        fail_msg("%.3f s of four, and %.3f s of two", predicted[1], predicted[0]);
+}
+
 /* With nobody there: the same ranks on one host are faster, and the slow link shows in the step. */
 static void plans_know_the_link(void **state) {
     (void)state;
@@ -139,7 +166,7 @@ static void each_host_has_a_copy(void **state) {
     if (!there) return;
     (void)state;
     static const char of[] =
-        "char-gpt --batch 8 --context 64 --unit 2 --threads 1 --quiet --eval-samples 2 --steps 3";
+        "char-gpt --batch 8 --context 64 --unit 2 --threads 1 --quiet --exact --eval-samples 2 --steps 3";
     static const char *const settings[] = { "weights", "weights:group=2" };
     double predicted[2], took[2];
     char line[400];
@@ -161,9 +188,8 @@ static void each_host_has_a_copy(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_link_is_measured),
-        cmocka_unit_test(plans_know_the_link),
-        cmocka_unit_test(the_same_bits),
+        cmocka_unit_test(the_link_is_measured), cmocka_unit_test(plans_know_the_link),
+        cmocka_unit_test(the_same_bits),        cmocka_unit_test(a_chain_passes_between_hosts),
         cmocka_unit_test(each_host_has_a_copy),
     };
     return cmocka_run_group_tests_name("slow links", tests, make_hosts, remove_hosts);
