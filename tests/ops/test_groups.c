@@ -1,5 +1,6 @@
-/* Products by groups of warps, emulated: the emulation finds what a GPU would do wrong now and then, and
- * reads every layout of an operand that a descriptor can say. */
+/* Products by groups of warps, emulated: the emulation finds what a GPU would do wrong now and then, in them
+ * and in bulk copies, and reads every layout of an operand that a descriptor can say. Products have the same
+ * bits whichever way their operands come. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,10 +20,13 @@
 
 #include "base/threads.h"
 #include "device/cuda/emulate_order.h"
+#include "mistaken_bulk.h"
 #include "mistaken_groups.h"
 
-/* How the product ends in a process of its own: its status, and what it said. */
-static int status_of(int which, char *said, size_t bytes) {
+static bool run_bulk(int which) { return bulk_mistake_run(which, false); }
+
+/* How a product ends in a process of its own: its status, and what it said. */
+static int status_of(bool (*run)(int which), int which, char *said, size_t bytes) {
     int ends[2], status = -1;
     assert_int_equal(pipe(ends), 0);
     pid_t child = fork();
@@ -30,7 +34,7 @@ static int status_of(int which, char *said, size_t bytes) {
     if (child == 0) {
         signal(SIGABRT, SIG_DFL);
         dup2(ends[1], STDERR_FILENO);
-        _exit(group_mistake_run(which) ? 0 : 1);
+        _exit(run(which) ? 0 : 1);
     }
     close(ends[1]);
     size_t got = 0;
@@ -42,21 +46,47 @@ static int status_of(int which, char *said, size_t bytes) {
     return status;
 }
 
-static void mistakes_are_found(void **state) {
-    (void)state;
+/* The first mistake is none. `find`: what is said of it; NULL: numbers are wrong. */
+static void is_found(bool (*run)(int which), int which, const char *name, const char *find) {
     for (int order = EMULATE_FORWARD; order < EMULATE_ORDERS; order++) {
+        char said[4096];
         emulate_order_set((emulate_order)order);
-        for (int i = 0; group_mistakes[i].name; i++) {
-            const group_mistake *m = &group_mistakes[i];
-            char said[4096];
-            int status = status_of(i, said, sizeof said);
-            bool stopped = WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
-            if (m->said ? !stopped || !strstr(said, m->said)
-                        : !WIFEXITED(status) || WEXITSTATUS(status) != (i > 0))
-                fail_msg("%s: status %d, '%s'", m->name, status, said);
-        }
+        int status = status_of(run, which, said, sizeof said);
+        bool stopped = WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
+        if (find ? !stopped || !strstr(said, find) : !WIFEXITED(status) || WEXITSTATUS(status) != (which > 0))
+            fail_msg("%s, order %d: status %d, '%s'", name, order, status, said);
     }
     emulate_order_set(EMULATE_FORWARD);
+}
+
+static void mistakes_are_found(void **state) {
+    (void)state;
+    for (int i = 0; group_mistakes[i].name; i++)
+        is_found(group_mistake_run, i, group_mistakes[i].name, group_mistakes[i].said);
+}
+
+static void mistakes_of_bulk_copies_are_found(void **state) {
+    (void)state;
+    for (int i = 0; bulk_mistakes[i].name; i++)
+        is_found(run_bulk, i, bulk_mistakes[i].name, bulk_mistakes[i].said);
+    assert_true(bulk_mistake_run(0, true));
+}
+
+static void bulk_copies_bring_the_same(void **state) {
+    (void)state;
+    for (int order = EMULATE_FORWARD; order < EMULATE_ORDERS; order++) {
+        int brought = 0;
+        emulate_order_set((emulate_order)order);
+        assert_int_equal(bulk_products_differ(&brought), 0);
+        assert_int_equal(brought, 16);
+    }
+    emulate_order_set(EMULATE_FORWARD);
+}
+
+static void what_the_engine_reads_comes_by_it(void **state) {
+    (void)state;
+    assert_true(bulk_reads_what_it_can());
+    assert_true(bulk_is_taken());
 }
 
 static void layouts_are_read(void **state) {
@@ -71,6 +101,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(mistakes_are_found),
         cmocka_unit_test(layouts_are_read),
+        cmocka_unit_test(mistakes_of_bulk_copies_are_found),
+        cmocka_unit_test(bulk_copies_bring_the_same),
+        cmocka_unit_test(what_the_engine_reads_comes_by_it),
     };
     threads_set(1);
     return cmocka_run_group_tests_name("groups of warps", tests, NULL, NULL);

@@ -69,7 +69,7 @@ struct block {
     bool apart;
     bool aside; /* of who runs, which gives way to nobody meanwhile */
     unsigned current;
-    unsigned long progress;
+    unsigned long progress, rounds; /* rounds: of all warps */
     uint64_t random;
 #if defined(__x86_64__)
     void *scheduler;
@@ -259,10 +259,11 @@ void run_meeting(block &b) {
         b.warps[w].alive = left < WARP ? (1u << left) - 1 : ~0u;
     }
     memset(b.groups, 0, sizeof b.groups);
-    b.all = meeting(), b.alive = b.count, b.progress = 1;
+    b.all = meeting(), b.alive = b.count, b.progress = 1, b.rounds = 0;
     for (unsigned t = 0; t < b.count; t++) prepare(&b.fibers[t]);
     while (b.alive) {
         unsigned long before = b.progress;
+        b.rounds++;
         arrange(b, order, warps);
         for (unsigned i = 0; i < warps; i++) run_warp(b, order[i]);
         if (b.progress == before && b.alive) stop("threads wait for ever");
@@ -313,7 +314,7 @@ void run_block(void *context, int64_t tile, int) {
     b.thread = g->thread, b.arguments = g->arguments, b.kernel = s.kernel, b.apart = s.apart;
     give_room(b, s);
     if (s.shared) memset(b.shared, 0xff, s.shared); /* NaN in every type */
-    shared_begins(s.shared);
+    shared_begins(s.shared), bulk_begins(s.shared);
     place_threads(b, s,
                   order_now == EMULATE_REVERSED ? blocks - 1 - (unsigned long)tile : (unsigned long)tile);
     if (watching) watching->block(b.shared, s.shared, b.warps, sizeof b.warps);
@@ -321,6 +322,7 @@ void run_block(void *context, int64_t tile, int) {
         run_apart(b);
     else
         run_meeting(b);
+    bulk_ends();
     if (watching) watching->block_ends();
     now = outer;
 }
@@ -350,6 +352,24 @@ void misaligned(const void *at, size_t bytes) {
 }
 
 void barrier(site at) { wait(now->all, 0, now->alive, at); }
+
+void give_way(site at) {
+    if (now->apart) stop("threads meet, where the launch says that they never do");
+    fiber *f = &now->fibers[now->current];
+    f->waits = at;
+    to_scheduler(f, false);
+}
+
+void went_on() { now->progress++; }
+
+/* When the next round of all warps is over, all others have had their turn, in whatever order. */
+void let_others_run(site at) {
+    went_on();
+    for (unsigned long round = now->rounds, last = round + 2; round < last;) {
+        give_way(at);
+        if (now->rounds != round) round = now->rounds, went_on();
+    }
+}
 
 void meet_group(site at) { wait(now->groups[now->current / GROUP], 0, GROUP, at); }
 

@@ -22,8 +22,23 @@ void groups_end();
 /* A block begins, with so many bytes of shared memory: tensor cores have seen none of it. */
 void shared_begins(size_t bytes);
 
+/* Of the copy engine and its barriers (emulate_bulk.h): a block begins, and ends; a thread has shown what it
+ * wrote; it has tensor cores read sixteen bytes of shared memory, and it wrote them itself. */
+void bulk_begins(size_t bytes);
+void bulk_ends();
+void bulk_shown(unsigned thread);
+void bulk_read(unsigned offset, unsigned thread);
+void bulk_written(unsigned offset);
+
 /* Four warps wait for each other. Orders no memory. */
 void meet_group(site at);
+
+/* The running thread waits for what another one does, or an engine: until it is given the processor again. */
+void give_way(site at);
+/* Something has happened that threads may wait for: else, where all of them wait, they do so for ever. */
+void went_on();
+/* All other threads that can go on do so, until they wait. */
+void let_others_run(site at);
 /* Ends the program: says why, and where the block's threads are. */
 [[noreturn]] void stop(const char *why);
 

@@ -34,6 +34,7 @@ struct tensor_view {
     std::vector<uint16_t> writer; /* of each piece: 1 + who wrote it last and has not shown it */
     std::vector<unsigned> written[MOST_THREADS]; /* pieces, by thread */
     std::vector<unsigned> writers;               /* threads that have such */
+    std::vector<unsigned> shown;                 /* by thread: when it did so last: meetings of all, and 1 */
 };
 tensor_view &view() {
     static thread_local std::unique_ptr<tensor_view> v; /* a thread that runs no block has none */
@@ -210,6 +211,7 @@ void shared_begins(size_t bytes) {
     v.writer.assign(v.seen.size() / PIECE, 0);
     for (unsigned thread : v.writers) v.written[thread].clear();
     v.writers.clear();
+    v.shown.assign(MOST_THREADS, 0);
     for (unsigned g = 0; g < GROUPS; g++) group_of(g * GPU_GROUP).fenced = false;
 }
 
@@ -218,6 +220,7 @@ void shared_written(const void *at) {
     if (!is_running(&r)) return;
     tensor_view &v = view();
     size_t offset = (uintptr_t)at - (uintptr_t)shared();
+    if (offset < v.seen.size()) bulk_written((unsigned)offset);
     if (offset >= v.seen.size() || v.writer[offset / PIECE] == r.thread + 1) return;
     v.writer[offset / PIECE] = (uint16_t)(r.thread + 1);
     if (v.written[r.thread].empty()) v.writers.push_back(r.thread);
@@ -233,6 +236,32 @@ void shared_shown() {
         v.writer[piece] = 0;
     }
     v.written[thread].clear();
+    running r;
+    if (is_running(&r)) v.shown[thread] = r.barriers + 1;
+    bulk_shown(thread);
+}
+
+/* Before all met last. Who wrote without gpu_set16 is not known, so it is all but the group of the thread
+ * that runs. */
+static bool have_others_shown() {
+    running r;
+    const unsigned count = here.threads.x * here.threads.y * here.threads.z;
+    if (!is_running(&r)) return false;
+    for (unsigned t = 0; t < count; t++)
+        if (t / GPU_GROUP != r.thread / GPU_GROUP && view().shown[t] != r.barriers) return false;
+    return true;
+}
+
+void shared_awaits(unsigned offset) {
+    tensor_view &v = view();
+    bool differs = memcmp(&v.seen[offset], shared() + offset, PIECE) != 0;
+    if (v.writer[offset / PIECE] || (differs && !have_others_shown()))
+        stop("a bulk copy goes where threads wrote, and they haven't shown it (fence.proxy.async)");
+    memset(&v.seen[offset], 0xff, PIECE), memset(shared() + offset, 0xff, PIECE);
+}
+
+void shared_brought(unsigned offset, const eight &bytes) {
+    memcpy(&view().seen[offset], &bytes, PIECE), memcpy(shared() + offset, &bytes, PIECE);
 }
 
 unsigned shared_at(const void *at) { return BEGINS_AT + (unsigned)((uintptr_t)at - (uintptr_t)shared()); }
@@ -252,6 +281,7 @@ void group_read(const group_product &p, unsigned n, const eight &bytes, site at)
     unsigned first = n ? (n - 1) * GPU_GROUP : 0;
     unsigned offset =
         n ? offset_of(p.b, p.b_crossed, p.columns, first + lane) : offset_of(p.a, p.a_crossed, LINES, lane);
+    bulk_read(offset, thread);
     if (memcmp(&bytes, &view().seen[offset], PIECE) != 0)
         stop(
             "tensor cores haven't been shown what they multiply (fence.proxy.async), or it is being written");

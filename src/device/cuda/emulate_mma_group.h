@@ -34,6 +34,10 @@ void group_wait(unsigned left, site at);
 
 /* Of the running thread. */
 void shared_shown();
+/* Sixteen bytes of shared memory, at this offset, are on their way (NaN), and have come, by an engine that
+ * has the view of tensor cores (emulate_bulk.h). */
+void shared_awaits(unsigned offset);
+void shared_brought(unsigned offset, const eight &bytes);
 /* An address of shared memory as instructions have it. No multiple of 1024 is where it begins. */
 unsigned shared_at(const void *at);
 } // namespace emulate

@@ -1,21 +1,14 @@
-/* The product on tensor cores by groups of warps (wgmma, capability 9.0): operands, ends and the order of
- * sums are those of matmul_tensor_cuda.h, and most of the code is. What differs:
+/* Products by groups of warps (wgmma, capability 9.0): which way operands come, in which tile, and the kernel
+ * whose threads bring them. Tiles, and what all ways have in common, stand in matmul_group_tile_cuda.h.
  *
- * - Tensor cores read both operands from shared memory by themselves, so a warp keeps its sums in registers
- * and nothing else: those of the slice, which an instruction adds to, and those so far. That is all there is
- * room for: 192 of 255 registers in the largest tile.
- * - A stage is one row of 128 bytes deep, 64 numbers of 16 bits or 128 of 8, swizzled as mma_group.h has it.
- *   Operands across their depths (a transposed, b not) are read as they lie, 64 lines in a row. Floats of 8
- *   bits have no such form: theirs come along the depth (matmul_fp8_group_cuda.cu says how).
- * - Products run beside the threads. A stage's are begun when it has come for all, and are waited for after
- *   those of the next are begun, but at a slice's end. So a buffer is free two stages later, when all threads
- *   have met in between, and STAGES - 2 are under way.
- * - What comes by cp.async or through registers is written by threads, and tensor cores have to be shown it
- *   (gpu_group_show) before all meet.
+ * Operands come by the copy engine (matmul_group_bulk_cuda.h). Where that can't read one, the kernel here
+ * does it, with what brings operands in matmul_tensor_cuda.h: cp.async, or registers where lines don't begin
+ * at 16 bytes or numbers are made of others. The sums are the same, bit for bit.
  *
- * All tiles begin with the same instruction's sums of 16 or 32 depths, whatever their columns, and add them
- * in the same order. Bits are not those of mma.sync, whose order within 16 depths may be another one, so runs
- * name the kind (run/products.h), and a plan has all its products of one kind.
+ * In this kernel a stage's products are begun when it has come for all, and are waited for after those of the
+ * next are begun. So a buffer is free two stages later, when all threads have met in between, and STAGES - 2
+ * are under way. What comes by cp.async or through registers is written by threads, and tensor cores have to
+ * be shown it (gpu_group_show) before all meet.
  *
  * What bounds it, reckoned from 128 bytes of shared memory and 2048 multiply-adds of 16 bits that a
  * multiprocessor has in a cycle. Of each 16 depths a group's tensor cores read 2 KiB of a and 32 bytes a
@@ -26,82 +19,21 @@
  *   128 x 128    128            96 + 64                       102
  *   64 x 64      32             32 + 32                       64
  *
- * So shared memory bounds all three, the first of them at 0.92 of the peak. At a slice's end a group adds its
- * sums on: in the first tile 96 cycles beside 1536 of its products, in which tensor cores have the other
+ * So of a multiprocessor's own means shared memory bounds all three, the first of them at 0.92 of the peak;
+ * and all of them by what the second cache gives (matmul_group_bulk_cuda.h). At a slice's end a group adds
+ * its sums on: in the first tile 96 cycles beside 1536 of its products, in which tensor cores have the other
  * group's products, if any are left. Of 8 bits products take half as long and a slice has half the depths, so
  * these additions weigh four times as much. Nothing of it was measured: no GPU has run these kernels.
  *
  * Registers of a thread, by ptxas of CUDA 13.0 for sm_90a, without a stack or spills: 240 to 250 in 128 x
  * 192, 174 to 186 in 128 x 128 (254 where codes are widened), 163 to 168 in 128 x 64, 110 to 168 in 64 x 64.
  * The stages of a slice are a loop of their own, with the wait for all behind it: under a condition in one
- * loop, ptxas puts a wait after each stage (its message C7517), and products never run beside each other.
- *
- * The way to more is the bulk copy (cp.async.bulk.tensor), which leaves threads out of what is copied, and
- * groups that only copy; a product then waits for barriers of its own (mbarrier) and not for all threads. */
+ * loop, ptxas puts a wait after each stage (its message C7517), and products never run beside each other. */
 #pragma once
 
-#include "device/cuda/mma_group.h"
-#include "ops/matmul/matmul_tensor_cuda.h"
+#include <type_traits>
 
-/* A tile in shared memory: lines of 64 words of depth, or (CROSSED) for each 64 lines the depths one after
- * the other. A row is 128 bytes either way, and threads fill it as they fill tensor_buffer's. */
-template <int LINES, int DEPTHS, bool CROSSED, int THREADS>
-struct group_buffer : tensor_buffer<LINES, DEPTHS, CROSSED, THREADS> {
-    typedef tensor_buffer<LINES, DEPTHS, CROSSED, THREADS> filled;
-    enum { WORDS = GPU_GROUP_ROW / 2 };
-    static_assert((CROSSED ? LINES : DEPTHS) % WORDS == 0 && (int)filled::GROUP == 8, "rows are whole");
-
-    GPU_MEMBER int place(int row, int eight) {
-        return (eight / 8 * filled::HIGH + row) * WORDS + ((eight ^ row) & 7) * 8;
-    }
-    /* From `line` of the tile in this buffer on, a multiple of 64, or of 8 along the depth. */
-    GPU_MEMBER uint64_t operand(const uint16_t *buffer, int line) {
-        const int row = CROSSED ? line / WORDS * DEPTHS : line;
-        return gpu_group_operand(buffer + row * WORDS, CROSSED ? DEPTHS * GPU_GROUP_ROW : 16,
-                                 8 * GPU_GROUP_ROW);
-    }
-    /* Bytes from one instruction's depths to the next: it takes 16 words. */
-    enum { STEP = CROSSED ? 16 * GPU_GROUP_ROW : 32 };
-};
-
-/* GROUPS of warps stand below each other, each with 64 x COLUMNS sums: warp w has 16 rows from 16 w on. */
-template <int GROUPS, int COLUMNS_, int STAGES_, int BLOCKS_>
-struct group_tile {
-    enum {
-        THREADS = GPU_GROUP * GROUPS,
-        FRAGMENTS_DOWN = 1,
-        FRAGMENTS_ACROSS = COLUMNS_ / 8,
-        WARP_ROWS = 16,
-        WARP_COLUMNS = COLUMNS_,
-        ROWS = 64 * GROUPS,
-        COLUMNS = COLUMNS_,
-        DEPTHS = GPU_GROUP_ROW / 2, /* of a stage: words */
-        STAGES = STAGES_,
-        AHEAD = STAGES - 2,
-        BLOCKS = BLOCKS_,
-        STAGE = (ROWS + COLUMNS) * DEPTHS, /* words */
-        STRIP = WARP_COLUMNS + 8,
-        STRIPS = ROWS * STRIP * 4,
-        SHARED = (STAGE * STAGES * 2 > STRIPS ? STAGE * STAGES * 2 : STRIPS) + GPU_GROUP_ALIGNED - 16
-    };
-    static_assert(STAGES > 2 && SHARED <= 227 << 10, "what a multiprocessor of 9.0 gives a block");
-    template <int LINES, bool CROSSED>
-    using buffer = group_buffer<LINES, DEPTHS, CROSSED, THREADS>;
-};
-
-/* A stage onto the sums of the slice, or as its first: begun. */
-template <class N, class S, class F>
-GPU_INLINE void group_multiply(tensor_sums<S> &slice, const uint16_t *stage, bool first) {
-    const int group = (int)threadIdx.x / GPU_GROUP;
-    const uint64_t a = F::of_a::operand(stage, group * 64), b = F::of_b::operand(stage + F::OF_A, 0);
-    gpu_group_fence();
-#pragma unroll
-    for (int k = 0; k < S::DEPTHS / 16; k++)
-        gpu_group_mma<F::A_IS_CROSSED, F::B_IS_CROSSED>(
-            typename N::number(), slice[0], gpu_group_further(a, k * F::of_a::STEP),
-            gpu_group_further(b, k * F::of_b::STEP), k > 0 || !first);
-    gpu_group_commit();
-}
+#include "ops/matmul/matmul_group_bulk_cuda.h"
 
 /* op(a) is transposed in memory (TA); op(b) is not (B_CROSSED). */
 template <class N, class S, class F, bool TA, bool B_CROSSED, class E>
@@ -165,12 +97,20 @@ typedef group_tile<2, 128, 6, 1> group_large;
 typedef group_tile<2, 64, 4, 1> group_slim; /* what comes through registers leaves few for sums */
 typedef group_tile<1, 64, 4, 3> group_small;
 
+/* A way beside those of matmul_tensor_cuda.h: by the copy engine, or where that can't, as tensor_copies. */
+struct group_bulk {};
+
 template <class S, class F, bool TA, bool B_CROSSED, class P, class N, class E>
 static void group_launch(const P &p, const N &numbers, const E &e) {
-    GPU_SHARED_MOST((matmul_group_kernel<N, S, F, TA, B_CROSSED, E>), S::SHARED);
-    GPU_LAUNCH((matmul_group_kernel<N, S, F, TA, B_CROSSED, E>),
-               gpu_blocks(p.a.lines, S::ROWS) * gpu_blocks(p.b.lines, S::COLUMNS), S::THREADS, S::SHARED, p,
-               numbers, e);
+    if constexpr (std::is_same<F, group_bulk>::value) {
+        if (!group_bulk_launch<S, TA, B_CROSSED>(p, numbers, e))
+            group_launch<S, tensor_copies, TA, B_CROSSED>(p, numbers, e);
+    } else {
+        GPU_SHARED_MOST((matmul_group_kernel<N, S, F, TA, B_CROSSED, E>), S::SHARED);
+        GPU_LAUNCH((matmul_group_kernel<N, S, F, TA, B_CROSSED, E>),
+                   gpu_blocks(p.a.lines, S::ROWS) * gpu_blocks(p.b.lines, S::COLUMNS), S::THREADS, S::SHARED,
+                   p, numbers, e);
+    }
 }
 
 /* How long a product takes in tiles of S, in some unit: of the multiprocessor that has the most of them. A
@@ -192,7 +132,8 @@ static void group_sized(const P &p, const N &numbers, const E &e) {
         group_launch<group_small, F, TA, B_CROSSED>(p, numbers, e);
 }
 
-/* And in the way that goes with where it lies. WIDE: tiles may have more than 128 columns. */
+/* And in the way that goes with where it lies: what lies at 16 bytes comes by bulk. WIDE: tiles may have more
+ * than 128 columns. */
 template <bool WIDE, bool TA, bool B_CROSSED, class N, class E>
 static void group_choose(const tensor_product<tensor_operand> &p, const N &numbers, const E &e) {
     if (!tensor_packed(p.a) || !tensor_packed(p.b)) {
@@ -201,11 +142,11 @@ static void group_choose(const tensor_product<tensor_operand> &p, const N &numbe
     }
     if constexpr (WIDE) {
         if (group_cost<group_wide>(p, GROUP_WORK_WIDE) < group_cost<group_large>(p, GROUP_WORK_LARGE)) {
-            group_sized<group_wide, GROUP_WORK_WIDE, tensor_copies, TA, B_CROSSED>(p, numbers, e);
+            group_sized<group_wide, GROUP_WORK_WIDE, group_bulk, TA, B_CROSSED>(p, numbers, e);
             return;
         }
     }
-    group_sized<group_large, GROUP_WORK_LARGE, tensor_copies, TA, B_CROSSED>(p, numbers, e);
+    group_sized<group_large, GROUP_WORK_LARGE, group_bulk, TA, B_CROSSED>(p, numbers, e);
 }
 
 template <class T, class E>
