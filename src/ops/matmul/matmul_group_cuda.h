@@ -26,7 +26,7 @@
  * these additions weigh four times as much. Nothing of it was measured: no GPU has run these kernels.
  *
  * Registers of a thread, by ptxas of CUDA 13.0 for sm_90a, without a stack or spills: 240 to 250 in 128 x
- * 192, 174 to 186 in 128 x 128 (254 where codes are widened), 163 to 168 in 128 x 64, 110 to 168 in 64 x 64.
+ * 192, 174 to 186 in 128 x 128 (254 where codes are widened), 163 to 168 in 128 x 64, 110 to 190 in 64 x 64.
  * The stages of a slice are a loop of their own, with the wait for all behind it: under a condition in one
  * loop, ptxas puts a wait after each stage (its message C7517), and products never run beside each other. */
 #pragma once
@@ -96,6 +96,7 @@ typedef group_tile<2, 192, 5, 1> group_wide;
 typedef group_tile<2, 128, 6, 1> group_large;
 typedef group_tile<2, 64, 4, 1> group_slim; /* what comes through registers leaves few for sums */
 typedef group_tile<1, 64, 4, 3> group_small;
+typedef group_tile<1, 64, 4, 2> group_least; /* the same, of which two fit: what comes through registers */
 
 /* A way beside those of matmul_tensor_cuda.h: by the copy engine, or where that can't, as tensor_copies. */
 struct group_bulk {};
@@ -123,13 +124,15 @@ static inline uint64_t group_cost(const P &p, unsigned work) {
 }
 enum { GROUP_WORK_WIDE = 10, GROUP_WORK_LARGE = 12, GROUP_WORK_SLIM = 15, GROUP_WORK_SMALL = 18 };
 
-/* In tiles that go with its size. M: the largest; LARGE: what its sums cost. */
+/* In tiles that go with its size. M: the largest; WORK: what its sums cost. */
 template <class M, int WORK, class F, bool TA, bool B_CROSSED, class P, class N, class E>
 static void group_sized(const P &p, const N &numbers, const E &e) {
+    typedef
+        typename std::conditional<std::is_same<F, group_bulk>::value, group_small, group_least>::type least;
     if (group_cost<M>(p, WORK) <= group_cost<group_small>(p, GROUP_WORK_SMALL))
         group_launch<M, F, TA, B_CROSSED>(p, numbers, e);
     else
-        group_launch<group_small, F, TA, B_CROSSED>(p, numbers, e);
+        group_launch<least, F, TA, B_CROSSED>(p, numbers, e);
 }
 
 /* And in the way that goes with where it lies: what lies at 16 bytes comes by bulk. WIDE: tiles may have more
