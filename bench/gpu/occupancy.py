@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 """How many warps of each kernel does a multiprocessor hold, of each generation of GPUs? Wants nvcc, and no GPU.
 
-    bench/gpu/occupancy.py [--architectures 75,80,86,89,90a,100,120] [--only matmul] [--out bench/results/gpu_occupancy.md]
+    bench/gpu/occupancy.py [--architectures 75,80,86,89,90a,100,120] [--only matmul]
+                           [--out bench/results/gpu_occupancy.md]
 
 ptxas says what each kernel takes of registers and shared memory; PTX says how many threads a block has. What one
 multiprocessor has of these is from the tables of NVIDIA's CUDA C++ Programming Guide, "Compute Capabilities". Shared
@@ -155,9 +156,9 @@ def main():
     version = re.search(r"release ([\d.]+)", run([o.nvcc, "--version"])).group(1)
     pathlib.Path(o.out).write_text(
         "# What a multiprocessor holds of each kernel\n\n"
-        f"`bench/gpu/occupancy.py`, commit {commit()}, nvcc {version}: {total} kernels, of which each generation has its "
-        "own code. None spills, none has a stack.\n\nA cell says registers of a thread, and warps that a multiprocessor "
-        "holds by registers, by threads and by the kernel's own shared memory, of at most "
+        f"`bench/gpu/occupancy.py`, commit {commit()}, nvcc {version}: {total} kernels, of which each generation has "
+        "its own code. None spills, none has a stack.\n\nA cell says registers of a thread, and warps that a "
+        "multiprocessor holds by registers, by threads and by the kernel's own shared memory, of at most "
         + ", ".join(f"{LIMITS[a][0]} ({h})" for a, h in zip(architectures, heads[3:]))
         + ". From the least to the most, where a name stands for several kernels. `*`: the host gives shared memory as "
         "well, so that there are at most as many.\n\n" + text + "\n")

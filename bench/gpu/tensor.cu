@@ -610,7 +610,6 @@ static const struct {
 };
 
 static bool has_floats(bool groups) { return groups ? has_groups() : gpu_mma_fp8_known(gpu->capability); }
-static bool has_any_floats() { return has_floats(false) || has_floats(true); }
 
 /* Whole numbers, some of them, again and again. */
 static floats open_floats(int64_t rows, int64_t columns, int64_t depth, bool over_rows) {
@@ -762,10 +761,8 @@ static void time_floats(int64_t rows, int64_t columns, int64_t depth, bool over_
 
 static void time_all_floats() {
     enum { TOKENS = 4096 };
-    printf("\nfloats of 8 bits, their products alone: TFLOP/s in tiles");
-    for (const auto &v : float_variants)
-        if (has_floats(v.groups)) printf(" '%s'", v.name);
-    printf("\n");
+    printf("\nfloats of 8 bits, their products alone: TFLOP/s in %s\n",
+           has_groups() ? "group_large, group_small" : "tensor_large, tensor_small");
     static const int64_t layers[][2] = { { 768, 2304 }, { 768, 768 }, { 768, 3072 }, { 3072, 768 } };
     for (const int64_t(&w)[2] : layers)
         time_floats(TOKENS, w[1], w[0], false), time_floats(w[0], w[1], TOKENS, true);
@@ -789,14 +786,14 @@ int main(int count, char **arguments) {
     if (wrong) printf("tensor cores: instructions are wrong\n");
     check_tiles(warps);
     if (has_groups()) check_groups(), check_tiles(groups);
-    if (has_any_floats()) check_float_tiles();
+    check_float_tiles();
     if (!wrong)
         printf("tensor cores: instructions, and %zu tiles: right\n",
                warps.count + (has_groups() ? groups.count : 0));
     if (!has_groups() && gpu->capability == 90)
         printf("tensor cores: this build has no code for 90a: groups of warps were left out\n");
     if (timed) time_all();
-    if (timed && has_any_floats()) time_all_floats();
+    if (timed && (has_floats(false) || has_groups())) time_all_floats();
     if (gpu->failed && gpu->failed(gpu) != STATUS_OK) die(status_message());
     gpu->close(gpu, &pool);
     return wrong > 0;

@@ -18,11 +18,12 @@
  * Floats of 8 bits are multiplied by units of their own on 8.9 and on 12.0. For 9.0, and for 10.0, ptxas
  * makes conversions to f16 and two mma of f16 of each, as fast as 16 bits at best (nvcc 13.0: F2FP and HMMA
  * where the others have QMMA). That leaves kernels with many sums too few registers, so there are none; 9.0
- * has its units for groups of warps (mma_group.h). Units for 8 bits keep less of a sum: those that 9.0 has for groups of warps align products to the
- * largest of them, and some 14 bits remain, from one instruction to the next as well (DeepSeek-AI,
- * "DeepSeek-V3 technical report", arXiv:2412.19437, section 3.3.2). What 8.9 and 12.0 keep is not known here.
- * The twin knows nothing of that: it assumes sums as exact as those of 16 bits. What a GPU adds is nearer to
- * the twin the fewer mma follow each other on one sum, so who uses them adds short sums on in f32. */
+ * has its units for groups of warps (mma_group.h). Units for 8 bits keep less of a sum: those that 9.0 has
+ * for groups of warps align products to the largest of them, and some 14 bits remain, from one instruction
+ * to the next as well (DeepSeek-AI, "DeepSeek-V3 technical report", arXiv:2412.19437, section 3.3.2). What
+ * 8.9 and 12.0 keep is not known here. The twin knows nothing of that: it assumes sums as exact as those of
+ * 16 bits. What a GPU adds is nearer to the twin the fewer mma follow each other on one sum, so who uses
+ * them adds short sums on in f32. */
 #pragma once
 
 #include "device/cuda/gpu.h"
@@ -42,9 +43,7 @@
 enum { GPU_MMA_LEAST = 80 /* capability */ };
 
 /* Of floats of 8 bits. */
-static inline bool gpu_mma_fp8_known(uint32_t capability) {
-    return capability >= 120 || capability == 89;
-}
+static inline bool gpu_mma_fp8_known(uint32_t capability) { return capability >= 120 || capability == 89; }
 
 /* The types of numbers, as tags. */
 struct gpu_bf16 {};
