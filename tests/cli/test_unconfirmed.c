@@ -195,7 +195,7 @@ static void a_run_says_it_once(void **state) {
               NO_GPU "9.0 " BEGINS " captured programs" UNTRIED);
 }
 
-static void texts_say_it(void **state) {
+static void texts_and_servers_say_it(void **state) {
     (void)state;
     command_expect(0, "train tiny --data text --batch 4 --context 16 --steps 1 --overwrite --quiet "
                       "--precision bf16 --out model");
@@ -205,6 +205,12 @@ static void texts_say_it(void **state) {
     json_document d = command_json(
         "generate model --prompt ab --tokens 3 --device emulated --instructions tensor-cores --json --quiet");
     lists(&d, "products on tensor cores");
+    json_close(&d);
+    says_once("serve model --device emulated --dry-run", NULL, NULL);
+    says_once("serve model --device emulated --dry-run --eager no", NULL,
+              NO_GPU "9.0 " BEGINS " captured programs" UNTRIED);
+    d = command_json("serve model --device emulated --dry-run --eager no --json");
+    lists(&d, "captured programs");
     json_close(&d);
 }
 
@@ -216,7 +222,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_comparison_says_it_once), cmocka_unit_test(pages_say_it_once),
         cmocka_unit_test(there_is_room_for_all),
 #ifdef SNUG_CUDA_EMULATED
-        cmocka_unit_test(a_run_says_it_once),        cmocka_unit_test(texts_say_it),
+        cmocka_unit_test(a_run_says_it_once),        cmocka_unit_test(texts_and_servers_say_it),
 #endif
     };
     if (argc > 1) cmocka_set_test_filter(argv[1]);
