@@ -13,16 +13,16 @@
 /* Counted up when kernels or what is measured change so much that figures of before are wrong. */
 enum { SHAPES_VERSION = 1, KEY_BYTES = 256 };
 
-static const char *products_of_gpu(void) {
+static const char *products_of_gpu(uint32_t capability) {
     if (instructions_groups()) return INSTRUCTIONS_GROUPS;
-    return instructions_tensor() ? INSTRUCTIONS_TENSOR : "widened";
+    return instructions_tensor(CONFIRM_PRODUCTS, capability) ? INSTRUCTIONS_TENSOR : "widened";
 }
 
 static const char *key_of_gpu(const device *d, char key[KEY_BYTES]) {
     const device_gpu *g = d->gpu;
     snprintf(key, KEY_BYTES, "%s; %u.%u, %d multiprocessors; products %s; shapes %d",
              g->title[0] ? g->title : d->name, g->capability / 10, g->capability % 10, g->multiprocessors,
-             products_of_gpu(), SHAPES_VERSION);
+             products_of_gpu(d->capability), SHAPES_VERSION);
     return key;
 }
 
