@@ -46,7 +46,8 @@ static void generating_is_what_was_measured(void **state) {
     }
 }
 
-/* Older libraries made logits of the whole prompt, in 16 bits and in f32; what today is the most is less. */
+/* Older libraries made logits of the whole prompt, in 16 bits and in f32: 6 bytes each. What today is the
+ * most, a feed-forward's results and what it was given, is less than that, and takes their place. */
 static void older_libraries_make_all_logits(void **state) {
     (void)state;
     static const struct {
@@ -62,7 +63,7 @@ static void older_libraries_make_all_logits(void **state) {
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         double today = asked(models[i].today, "generating_bytes.likely"),
                before = asked(models[i].before, "generating_bytes.likely");
-        if (before - today < 4 * models[i].logits || before - today > 7 * models[i].logits)
+        if (before - today < 3.7 * models[i].logits || before - today > 7 * models[i].logits)
             fail_msg("%s: %.0f MiB more, logits are %.0f million numbers", models[i].before,
                      (before - today) / mib, models[i].logits / 1e6);
     }

@@ -56,6 +56,8 @@ typedef struct {
     tape_term term;
 } storage;
 
+enum { GIVEN = 4 }; /* parts of a block that run within one another */
+
 typedef struct {
     const tape *t;
     const tape_settings *s;
@@ -72,6 +74,9 @@ typedef struct {
     uint64_t live, by_term[TAPE_TERMS];
     uint64_t workspace; /* of products, which the next one takes */
     bool biased[2];     /* forward's and backward's thread have multiplied with a bias */
+    struct {
+        uint32_t storage, returns; /* returns: the call before which a part of a block has returned */
+    } given[GIVEN];                /* to parts of the block; storage 0: none */
     const char *now;
     uint32_t round;
 } player;
@@ -318,6 +323,33 @@ static void let_inputs_go(player *p, uint32_t first, uint32_t last, reading *hel
         }
 }
 
+/* Before which call of the block a part of it that was given the result of call `i` has returned; 0: it is
+ * given to none. */
+static uint32_t returns_at(const player *p, uint32_t i) {
+    tape_value from = tape_at(p->t, call_at(p, i)->out)->branches_from;
+    for (uint32_t j = i + 1; from && j < end_of_site(p, i); j++)
+        for (int k = 0; k < TAPE_IN; k++)
+            if (call_at(p, j)->in[k] == from) return j;
+    return 0;
+}
+
+static void hold_given(player *p, uint32_t i) {
+    uint32_t returns = returns_at(p, i);
+    for (int k = 0; returns && k < GIVEN; k++) {
+        if (p->given[k].storage) continue;
+        p->given[k].storage = share(p, p->of[call_at(p, i)->out]), p->given[k].returns = returns;
+        return;
+    }
+}
+
+static void let_given_go(player *p, uint32_t i) {
+    for (int k = 0; k < GIVEN; k++) {
+        if (!p->given[k].storage || p->given[k].returns != i) continue;
+        give(p, p->given[k].storage);
+        p->given[k].storage = 0;
+    }
+}
+
 static void play_forward(player *p, reading *places, reading *held) {
     p->now = "forward";
     count_readers(p, 1, p->t->calls.count);
@@ -328,7 +360,9 @@ static void play_forward(player *p, reading *places, reading *held) {
         bool frame = p->s->evaluates && p->s->frames && call_at(p, i)->site >= 0;
         if ((again || frame) && (i == 1 || call_at(p, i - 1)->site != call_at(p, i)->site))
             hold_inputs(p, i, end_of_site(p, i), true, held);
+        let_given_go(p, i);
         forward(p, i, !again && !p->s->evaluates, places);
+        if (frame) hold_given(p, i);
         if (frame && i + 1 == end_of_site(p, i)) let_inputs_go(p, begin_of_site(p, i), i + 1, held);
     }
     for (tape_value v = 1; v < p->t->items.count; v++)

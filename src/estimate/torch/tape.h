@@ -41,6 +41,9 @@ typedef struct {
     bool wants;    /* it needs a gradient */
     bool held;     /* stays to the end of forward, whatever reads it */
     bool outlives; /* stays to the end of the step: the training loop holds it */
+    /* What it is a norm of, to which what a part of the block makes of it is added: the caller of that part
+     * holds it until the part returns. 0: there is no such part. */
+    tape_value branches_from;
 } tape_item;
 
 enum { TAPE_IN = 4 };
@@ -112,7 +115,7 @@ typedef struct {
     bool accumulates;         /* gradients of earlier micro-batches exist and are added to */
     bool adds_anew;           /* the two gradients of a weight that two calls read stand beside their sum */
     bool evaluates;           /* forward without gradients, after training: nothing is kept for backward */
-    bool frames;              /* ... by functions that hold what a block was given until it returns */
+    bool frames;              /* ... by functions that hold what a block, or a part of it, was given */
     bool within;              /* ... between two micro-batches: gradients of the earlier ones are there */
     bool fills;               /* gradients become zeros before a step, and stay */
     bool clears_late;         /* gradients go when forward of the next step is done */

@@ -341,7 +341,7 @@ static tape_settings settings_of(const torch_settings *s, const trained *c) {
     return (tape_settings){ .checkpointing = s->checkpointing,
                             .reentrant = s->checkpointing && s->reentrant,
                             .evaluates = s->pass.asked,
-                            .frames = s->pass.asked && s->transformers,
+                            .frames = s->transformers,
                             .within = s->pass.within,
                             .accumulates = torch_accumulation(s) > 1,
                             .adds_anew = adds_anew(s),

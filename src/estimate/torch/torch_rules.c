@@ -85,13 +85,19 @@ static tape_value layernorm_written_out(torch_reading *r, const node *n) {
     return torch_to(r, torch_multiply(r, torch_to(r, gamma, 4), normed), torch_width(r, x));
 }
 
+/* A part of a block is given it, as attention. */
+static void set_normed(torch_reading *r, const node *n, tape_value normed) {
+    if (n->site >= 0) tape_at(r->t, normed)->branches_from = in(r, n, 0);
+    set(r, n, normed);
+}
+
 static void read_layernorm(torch_reading *r, const node *n) {
     if (torch_spelling(r).norms_written_out) {
-        set(r, n, layernorm_written_out(r, n));
+        set_normed(r, n, layernorm_written_out(r, n));
         return;
     }
     r->channels_last |= graph_shape(r->g, node_in(r->g, n, 0))->rank == 4;
-    set(r, n, fused_norm(r, n, 2));
+    set_normed(r, n, fused_norm(r, n, 2));
 }
 
 /* transformers writes it out: x.float(), pow(2).mean, rsqrt, x * rsqrt, back to its type, * weight. Gemma,
@@ -99,7 +105,7 @@ static void read_layernorm(torch_reading *r, const node *n) {
 static void read_rmsnorm(torch_reading *r, const node *n) {
     const rmsnorm_attributes *a = node_attributes(r->g, n);
     if (!r->s->transformers && !r->s->widens) {
-        set(r, n, fused_norm(r, n, 1));
+        set_normed(r, n, fused_norm(r, n, 1));
         return;
     }
     tape_value x = in(r, n, 0), gamma = in(r, n, 1), wide = torch_to(r, x, 4);
@@ -112,11 +118,11 @@ static void read_rmsnorm(torch_reading *r, const node *n) {
         torch_multiply(r, r->kind == TORCH_ANSWERS ? x : wide, rstd); /* T5 widens for squares alone */
     if (a->plus > 0) {
         tape_value scale = torch_sum(r, torch_to(r, gamma, 4), 0);
-        set(r, n, torch_to(r, torch_multiply(r, normed, scale), width));
+        set_normed(r, n, torch_to(r, torch_multiply(r, normed, scale), width));
     } else if (torch_spelling(r).wide_scales) {
-        set(r, n, torch_to(r, torch_multiply(r, gamma, normed), width));
+        set_normed(r, n, torch_to(r, torch_multiply(r, gamma, normed), width));
     } else {
-        set(r, n, torch_multiply(r, gamma, torch_to(r, normed, width)));
+        set_normed(r, n, torch_multiply(r, gamma, torch_to(r, normed, width)));
     }
 }
 
