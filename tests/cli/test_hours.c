@@ -124,11 +124,32 @@ static void what_cannot_be_asked_is_refused(void **state) {
         assert_true(command_says(asks[i].line, 2, asks[i].said));
 }
 
+#define TITAN                                                                                                \
+    "estimate llama-3.1-70b --framework torchtitan --gpu h100-96 --gpus 256 --batch 16 --context 8192 "      \
+    "--tensor-parallel-degree 8 --activation-checkpoint full --compile --json --quiet "
+
+/* torchtitan's seconds are counted: hours are those of its tokens a second, and so are those of steps. */
+static void hours_of_torchtitan_follow_from_its_tokens_a_second(void **state) {
+    (void)state;
+    double speed = number(TITAN, "tokens_per_second.likely"), step = number(TITAN, "step_seconds.likely"),
+           hours = number(TITAN "--tokens 1T", "gpu_hours.likely");
+    near(hours, 1e12 / speed / 3600);
+    near(number(TITAN "--tokens 1T", "hours.likely"), hours / 256);
+    near(number(TITAN "--tokens 1T", "gpu_hours.high"), 1e12 / number(TITAN, "tokens_per_second.low") / 3600);
+    near(number(TITAN "--steps 1000", "hours.likely"), 1000 * step / 3600);
+    near(speed, 16 * 8192 / 8 / step);
+    assert_true(number(TITAN "--enable-async-tensor-parallel", "tokens_per_second.likely") > 1.03 * speed);
+    assert_true(number(TITAN "--float8 tensorwise", "tokens_per_second.likely") > 1.2 * speed);
+    assert_true(command_says("estimate llama-3.1-8b --framework torchtitan --tokens 1T", 2,
+                             "--tokens asks for the hours of a device"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(published_hours_are_within_the_interval),
                                         cmocka_unit_test(a_share_of_ones_own_is_taken_as_published_ones_are),
                                         cmocka_unit_test(hours_follow_from_what_is_asked),
                                         cmocka_unit_test(all_kinds_of_products_count),
+                                        cmocka_unit_test(hours_of_torchtitan_follow_from_its_tokens_a_second),
                                         cmocka_unit_test(nothing_is_said_where_nobody_asks),
                                         cmocka_unit_test(what_cannot_be_asked_is_refused) };
     return cmocka_run_group_tests_name("hours", tests, scratch_open, scratch_close);

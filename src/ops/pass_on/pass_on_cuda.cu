@@ -31,8 +31,8 @@ static void run(const op_call *c) {
     o.kind = kind_of(a->step), o.group = a->group;
     o.from = c->out[0].data, o.to = c->out[0].data;
     uint64_t each = dtype_bytes(c->in[0].dtype);
-    o.whole = (uint64_t)elements * each, o.first = (uint64_t)a->first * each,
-    o.some = (uint64_t)a->some * each;
+    o.whole = (uint64_t)elements * each;
+    o.first = (uint64_t)a->first * each, o.some = (uint64_t)a->some * each;
     comm_start_apart(&o);
 }
 
