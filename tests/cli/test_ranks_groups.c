@@ -116,11 +116,25 @@ static void a_group_is_taken_where_it_is_faster(void **state) {
     }
 }
 
+/* Each small tensor and each sum that is told waits for the way through all groups, or all of them once. */
+static void many_groups_are_told_late(void **state) {
+    static const char of[] = "--device cpu --batch 64 --ranks 64x4 --sharding ";
+    double at_once, late;
+    char line[LINE];
+    (void)state;
+    snprintf(line, sizeof line, "%sweights:group=4", of);
+    taken("between: [1e8]\n", line, &at_once);
+    snprintf(line, sizeof line, "%sweights:late=1:group=4", of);
+    taken("between: [1e8]\n", line, &late);
+    if (late > 0.9 * at_once) fail_msg("%.3f s told late, and %.3f s at once", late, at_once);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(links_choose_groups),
         cmocka_unit_test(two_hosts_are_a_group_where_one_has_no_room),
         cmocka_unit_test(a_group_is_taken_where_it_is_faster),
+        cmocka_unit_test(many_groups_are_told_late),
     };
     return cmocka_run_group_tests(tests, scratch_open, scratch_close);
 }
