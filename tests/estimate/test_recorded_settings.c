@@ -320,6 +320,8 @@ static void shares_are_those_of_the_steps_themselves(void **state) {
         { "step_tied", 8, TORCH_DDP, F32, 1, 3268312 },
         { "step_tied", 8, TORCH_FSDP, F32, 1, 2421832 },
         { "step_tied", 8, TORCH_FSDP, HALF, 1, 1211212 },
+        /* as it is told: on a CPU gloo copies what it sends once more, and 1786592 were counted */
+        { "step_tied", 8, TORCH_FSDP, NARROW, 1, 1611852 },
     };
     (void)state;
     for (size_t i = 0; i < sizeof counted / sizeof *counted; i++) {
