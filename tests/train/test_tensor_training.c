@@ -123,12 +123,14 @@ static void losses_are_near_the_cpus(void **state) {
         on_device_run(&o, NULL, &here);
         o.out = "there";
         on_device_pin(&here.choice, &o);
+        kind = is_fp8(f) ? INSTRUCTIONS_GROUPS : INSTRUCTIONS_TENSOR; /* what this capability has of these */
         run_on_tensor_cores(&o, f, &there);
+        kind = INSTRUCTIONS_TENSOR;
         assert_true(count_of(&o, "attention_flash_cuda_tensor") >=
                     2); /* blocks, in training and validation */
         assert_int_equal(count_of(&o, "attention_flash_backward_cuda_tensor"), 2);
         assert_int_equal(count_of(&o, "attention_flash_cuda_tiled"), 0);
-        assert_int_equal(count_of(&o, "matmul_fp8_cuda_tensor") > 0, is_fp8(f));
+        assert_int_equal(count_of(&o, "matmul_fp8_cuda_group") > 0, is_fp8(f));
         assert_int_equal(count_of(&o, "matmul_fp8_cuda_plain"), 0);
         bool same = true;
         for (int k = 0; k < o.steps; k++) {
