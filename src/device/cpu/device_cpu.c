@@ -153,9 +153,9 @@ device_runtime device_runtime_reserve(int threads) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     uint64_t code = 512u << 20; /* the sanitizer's shadow and quarantine */
 #elif defined(SNUG_CUDA_PLANNED)
-    uint64_t code = 8u << 20;
+    uint64_t code = 9u << 20;
 #else
-    uint64_t code = 9u << 20; /* with kernels for GPUs */
+    uint64_t code = 10u << 20; /* with kernels for GPUs */
 #endif
     return (device_runtime){ .code = code + host_bytes + ranks_bytes,
                              .ranks = ranks_bytes,
