@@ -61,7 +61,7 @@ static const struct {
     int code;
     bool thorough;
 } plans[] = {
-    { "plan char-small --batch 4 --context 64 --memory 28MiB", 0, true },
+    { "plan char-small --batch 4 --context 64 --memory 29MiB", 0, true },
     { "plan char-small --batch 4 --context 64", 0, false },
     { "plan char-small --batch 4 --context 64 --memory 20MiB", 3, false },
     { "plan tiny --batch 2 --eval-only --data text", 0, false },

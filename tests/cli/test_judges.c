@@ -300,11 +300,11 @@ static void what_records_come_to_is_refused(void **state) {
                              2, nothing));
     if (SANITIZED) return;
     assert_true(command_says("plan llama.json --head classes --data list.jsonl --context 24 --threads 8 "
-                             "--memory 15MiB",
+                             "--memory 16MiB",
                              3, "reading the model and its data does not fit"));
     /* what validates has the rest of the memory and not all of it again */
     assert_true(command_says("plan llama.json --head classes --data list.jsonl --eval-data list.jsonl "
-                             "--context 24 --threads 1 --memory 17MiB",
+                             "--context 24 --threads 1 --memory 18MiB",
                              3, "reading texts with labels may take 4."));
 }
 
