@@ -30,9 +30,9 @@ typedef struct {
 
 static const trial trials[] = {
     { "plan tiny --batch 4 --threads 1 --json", NULL, NULL },
-    { "plan tiny --batch 4 --threads 1 --memory 15MB --allow all --offload-to . --json", NULL, NULL },
+    { "plan tiny --batch 4 --threads 1 --memory 16MB --allow all --offload-to . --json", NULL, NULL },
     { "plan tiny --batch 4 --threads 1 --html page.html --json --quiet", NULL, NULL },
-    { "compare tiny --data text --batch 4 --threads 1 --memory 16MB", NULL, NULL },
+    { "compare tiny --data text --batch 4 --threads 1 --memory 17MB", NULL, NULL },
     { "compare tiny --batch 4 --threads 1 --html page.html --quiet", NULL, NULL },
     { "profile tiny --batch 4 --threads 1 --steps 2 --data text --quiet", NULL, NULL },
     { "profile tiny --batch 4 --threads 1 --steps 2 --html page.html --quiet", NULL, NULL },
