@@ -44,6 +44,7 @@ static const shape_of_work shapes[] = {
     { DEVICE_LIBRARY_ATTENTION, "bf16 gradient", DTYPE_BF16, true, { 1, 8192, 32, 128 } },
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes, INPUTS = 16 /* of a node: more than there are */ };
+_Static_assert(2 * SHAPES <= DEVICE_SHAPES, "of each shape two times are kept, our kernels' and a library's");
 
 static tensor_id operand(graph *g, dtype type, shape s) {
     return graph_add_source(g, &(graph_source){ .shape = s, .dtype = (uint8_t)type, .role = ROLE_INPUT });

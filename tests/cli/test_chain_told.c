@@ -69,44 +69,46 @@ static bool left_out(void) {
     return several_left_out();
 }
 
-/* In the second step of training. */
-static void whoever_is_killed_ends_all(void **state) {
+/* What must come of a rank that gets `signal` at one of a sum's messages in the second step of training. */
+typedef struct {
+    int signal, code;
+    double seconds;
+    const char *words; /* with the rank's number */
+    int sentences;     /* of snug's; -1: any number */
+    double gone;       /* after so many seconds */
+} fate;
+
+static void meets(const fate *f, int rank, int message) {
     char words[100];
     double seconds;
+    int which = OF_A_SUM + 1 + message, code = aimed(rank, which, f->signal, &seconds);
+    snprintf(words, sizeof words, f->words, rank);
+    bool said = command_has_words(several_said(), words);
+    if (f->sentences >= 0) said = said && several_times(several_said(), "snug: ") == f->sentences;
+    if (code != f->code || seconds < 0 || seconds > f->seconds || !said)
+        fail_msg("rank %d, message %d: exit %d after %.1f s: %s", rank, which, code, seconds, several_said());
+    several_all_gone("told", f->gone);
+}
+
+static void whoever_is_killed_ends_all(void **state) {
+    static const fate killed = { SIGKILL, 128 + SIGKILL, 5, "process rank %d with PID", -1, 0 };
     (void)state;
     if (left_out()) return;
     for (int rank = 0; rank < RANKS; rank++)
-        for (int message = 0; message < OF_A_SUM; message++) {
-            int which = OF_A_SUM + 1 + message;
-            if (!is_taken(rank, message)) continue;
-            int code = aimed(rank, which, SIGKILL, &seconds);
-            snprintf(words, sizeof words, "process rank %d with PID", rank);
-            if (code != 128 + SIGKILL || seconds < 0 || seconds > 5 ||
-                !command_has_words(several_said(), words))
-                fail_msg("rank %d, message %d: exit %d after %.1f s: %s", rank, which, code, seconds,
-                         several_said());
-            several_all_gone("told", 0);
-        }
+        for (int message = 0; message < OF_A_SUM; message++)
+            if (is_taken(rank, message)) meets(&killed, rank, message);
 }
 
 /* Two seconds are waited, and two that those who wait take to ask each other; then all end. */
 static void whoever_is_frozen_is_named(void **state) {
-    char words[100];
-    double seconds;
+    static const fate frozen = { SIGSTOP,   1,
+                                 2 + 2 + 5, "rank %d has been waited for for 2 s (--rank-timeout)",
+                                 1,         5 };
     (void)state;
     if (left_out()) return;
     for (int rank = 0; rank < RANKS; rank++)
-        for (int message = 0; message < OF_A_SUM; message++) {
-            int which = OF_A_SUM + 1 + message;
-            if (!is_taken(rank + 1, message)) continue;
-            int code = aimed(rank, which, SIGSTOP, &seconds);
-            snprintf(words, sizeof words, "rank %d has been waited for for 2 s (--rank-timeout)", rank);
-            if (code != 1 || seconds < 0 || seconds > 2 + 2 + 5 ||
-                !command_has_words(several_said(), words) || several_times(several_said(), "snug: ") != 1)
-                fail_msg("rank %d, message %d: exit %d after %.1f s: %s", rank, which, code, seconds,
-                         several_said());
-            several_all_gone("told", 5);
-        }
+        for (int message = 0; message < OF_A_SUM; message++)
+            if (is_taken(rank + 1, message)) meets(&frozen, rank, message);
 }
 
 int main(void) {

@@ -95,27 +95,29 @@ static double head_numbers(const sizes *z) { return z->c * (double)z->of.vocabul
 
 /* ---- kernels between products ---- */
 
+/* Of a token and layer, in either direction: positions are complex numbers in f32, which nothing fuses, and
+ * keys and values are repeated for the heads that share them. */
+static double turning_bytes(const sizes *z) {
+    double turned = z->of.rotated ? 20 * (z->q + z->k) : 0;
+    return turned + (z->of.kv_heads < z->of.heads ? 2 * 2 * (z->q + z->k) : 0);
+}
+
 /* Bytes of a token and layer, forward and backward. An eager norm is written out, in f32; a compiled one
- * reads and writes once, with the sum before it. Positions are complex numbers in f32, which nothing fuses.
- * Keys and values are repeated for the heads that share them. */
+ * reads and writes once, with the sum before it. */
 static double forward_bytes(const sizes *z) {
     bool c = z->s->compiled;
     double rows = z->c / z->tensor, norms = 2 * (c ? 4 : 38) * rows, sums = 2 * (c ? 2 : 6) * rows;
-    double turned = z->of.rotated ? 20 * (z->q + z->k) : 0;
-    double repeated = z->of.kv_heads < z->of.heads ? 2 * 2 * (z->q + z->k) : 0;
     double gate = z->of.gated ? (c ? 6 : 10) * z->f : 4 * z->f;
     double merged = z->contexts > 1 ? 36 * z->q * z->contexts : 0; /* of a ring's parts, in f32 */
-    return norms + sums + turned + repeated + gate + merged;
+    return norms + sums + turning_bytes(z) + gate + merged;
 }
 
 static double backward_bytes(const sizes *z) {
     bool c = z->s->compiled;
     double rows = z->c / z->tensor, norms = 2 * (c ? 10 : 60) * rows, sums = 2 * (c ? 2 : 6) * rows;
-    double turned = z->of.rotated ? 20 * (z->q + z->k) : 0;
-    double repeated = z->of.kv_heads < z->of.heads ? 2 * 2 * (z->q + z->k) : 0;
     double gate = z->of.gated ? (c ? 12 : 18) * z->f : 6 * z->f;
     double shared = (c ? 10 : 18) * rows; /* gradients of what several products read add up */
-    return norms + sums + turned + repeated + gate + shared;
+    return norms + sums + turning_bytes(z) + gate + shared;
 }
 
 /* Coding products' operands in 8 bits: a pass for the largest, then one that reads, and writes it as products
