@@ -15,11 +15,13 @@ const char *pass_class_name(pass_class c);
 /* Before differentiation, and after it and the optimizer. The third stage is `schedule` below. */
 typedef enum { PASS_FORWARD, PASS_STEP } pass_stage;
 
+enum { PASS_NUMBERS = 5 }; /* of a setting, at most */
+
 /* One way to apply a technique. The text is what the user writes to pin it and what plans print. */
 enum { PASS_SETTING_BYTES = 128 }; /* room for the names of all products of a block */
 typedef struct {
     char text[PASS_SETTING_BYTES];
-    int64_t value[5]; /* the text as the pass has read it */
+    int64_t value[PASS_NUMBERS]; /* the text as the pass has read it */
     pass_class class;
     /* For settings of a pass that is of_state: what they do to forward and backward all the same. */
     uint8_t effect; /* settings of one pass with equal numbers do the same; 0: they change nothing there */

@@ -58,7 +58,7 @@ enum { CODES_INT8 = 1, CODES_FP8 }; /* 0: products are of floats */
 
 static const struct {
     const char *text;
-    int64_t value[4];
+    int64_t value[PASS_NUMBERS]; /* as pass_setting has them */
 } forms[] = { { "mixed-bf16", { DTYPE_BF16 } },
               { "mixed-f16", { DTYPE_F16, STORED_F32, 0, GRADIENT_SCALE_INTERVAL } },
               { "bf16", { DTYPE_BF16, STORED } },
