@@ -12,10 +12,6 @@ if(CMAKE_CXX_COMPILER AND CMAKE_CXX_COMPILER_ID STREQUAL CMAKE_C_COMPILER_ID)
   list(FILTER SNUG_CUDA_SOURCES EXCLUDE REGEX "/src/device/cuda/")
   set(SNUG_CUDA_OPTIONS -std=gnu++17 -O1 -fno-exceptions -fno-rtti -fno-threadsafe-statics -Wno-unknown-pragmas
                         -Wno-missing-field-initializers -Wno-unused)
-  # Launches are told with addresses that stand for operands (device/launches.h) and are never read from.
-  if(SNUG_SANITIZE)
-    list(APPEND SNUG_CUDA_OPTIONS -fno-sanitize=null,alignment,object-size,pointer-overflow)
-  endif()
   set_source_files_properties(${SNUG_CUDA_SOURCES} PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-xc++;${SNUG_CUDA_OPTIONS}")
 else()
   message(STATUS "there is no C++ compiler beside the C compiler: plans for GPUs that are elsewhere are left out, and "
