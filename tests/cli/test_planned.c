@@ -181,6 +181,38 @@ static void types_are_chosen_where_they_are_allowed(void **state) {
     free(source);
 }
 
+/* What a device of two gets from the other one in a step, by hand: of each sum half, and of what is gathered
+ * the half that it has not. Root weights, and rows that don't divide, are within FSDP's bounds. */
+static void what_devices_send_is_counted(void **state) {
+    static const struct {
+        const char *shard;
+        double each, once, most; /* of the parameters' bytes: a micro-batch's, and a step's */
+    } known[] = { { "", 0, 0, 0 },
+                  { "--gpus 2 --shard ddp", 0, 1, 0 },
+                  { "--gpus 2 --shard zero1", 0, 1, 0 },
+                  { "--gpus 2 --shard zero2", 0.5, 0.5, 0 },
+                  { "--gpus 2 --shard fsdp", 1.4, 0, 1.5 },
+                  { "--gpus 2 --shard fsdp --dtype autocast", 0.95, 0, 1 } };
+    static const char *const budgets[] = { "1GiB", "1700000" };
+    int several = 0;
+    (void)state;
+    for (size_t i = 0; i < 2 * sizeof known / sizeof *known; i++) {
+        char line[256];
+        snprintf(line, sizeof line, ON_CPU "--json --memory %s %s", budgets[i % 2], known[i / 2].shard);
+        json_document d = command_json(line);
+        double bytes = 4 * (double)command_number(&d, "parameters"),
+               times = (double)command_number(&d, "plan.accumulate"),
+               least = bytes * (times * known[i / 2].each + known[i / 2].once),
+               most = known[i / 2].most > 0 ? bytes * times * known[i / 2].most : least,
+               told = (double)command_number(&d, "plan.link_bytes");
+        if (told < least || told > most)
+            fail_msg("%s: %.0f bytes in %.0f times, not %.0f to %.0f", line, told, times, least, most);
+        several += times > 1;
+        json_close(&d);
+    }
+    assert_true(several >= 4);
+}
+
 /* Without a wish the plan has pieces where they help; one piece is none. */
 static void pieces_of_the_loss_are_said_where_they_are_chosen(void **state) {
     static const char words[] =
@@ -261,6 +293,7 @@ int main(void) {
         cmocka_unit_test(policies_are_python),
         cmocka_unit_test(policies_say_the_settings),
         cmocka_unit_test(types_are_chosen_where_they_are_allowed),
+        cmocka_unit_test(what_devices_send_is_counted),
         cmocka_unit_test(pieces_of_the_loss_are_said_where_they_are_chosen),
         cmocka_unit_test(names_stay_in_their_quotes),
         cmocka_unit_test(a_step_takes_what_was_promised),
