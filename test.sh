@@ -19,8 +19,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")" || exit 2
 #   take fewer under the sanitizers (tests/sanitized.h).
 not_sanitized='^test_(cli|memory_from_outside|runs|kills|failures|install|guide|measure|wider|resume|resume_budgets'
 not_sanitized+='|solve|precision|same_run|lines|front|recorded_plans|combinations|estimate|(estimate|search)_time'
-not_sanitized+='|predict|sketch|progress|refusals|mixes|token_runs|lanes_measured|words|headers|examples'
-not_sanitized+='|ranks_(faults|groups|random|requeued|slurm|transport)|admit_slurm|slow_links|browser|pages_shown)$'
+not_sanitized+='|cluster|sharding|predict|sketch|progress|refusals|mixes|token_runs|lanes_measured|words'
+not_sanitized+='|headers|examples|admit_slurm|slow_links|browser|pages_shown'
+not_sanitized+='|ranks_(faults|files|groups|random|requeued|slurm|transport))$'
 sanitized_alone='^(fuzz_.*|test_(json|safetensors|file|event_file|formats|masking|graph|schedule|comm|journal'
 sanitized_alone+='|options|texts|status|emit|readers|gaps|hard_configs|bad_inputs|oom|torch|vllm|llmc'
 sanitized_alone+='|llama_cpp|libraries|published|besides|hours|documents|parquet|packed_samples|template|tokenizer'

@@ -82,7 +82,7 @@ void report_compare_json(text *out, const report_comparison *c) {
     json_put_integer(&w, "batch", r->batch);
     json_put_integer(&w, "context", r->context);
     json_put_string(&w, "optimizer", optimizer_name(r->optimizer.kind));
-    json_put_string(&w, "device", "cpu");
+    json_put_string(&w, "device", lower_device(&r->lower)->name);
     json_put_integer(&w, "threads", r->lower.threads);
     json_put_string(&w, "rates", r->lower.rates.source);
     put_data(&w, &s->options);

@@ -32,6 +32,12 @@ static void a_plan_needs_no_gpu(void **state) {
     assert_int_equal(command_number(&d, "gpu.multiprocessors"), 132);
     assert_int_equal(command_number(&d, "budget_bytes"), 150109945856);
     json_close(&d);
+    d = command_json("compare tiny --batch 4 --gpu rtx-4090 --json");
+    assert_string_equal(command_string(&d, "device"), "cuda");
+    json_close(&d);
+    d = command_json("compare tiny --batch 4 --json");
+    assert_string_equal(command_string(&d, "device"), "cpu");
+    json_close(&d);
 }
 
 /* Everything that a report has of a GPU: which, its runtime by parts, the three kinds of memory. */
