@@ -129,6 +129,15 @@ build_with_clang() {
     [ -n "${losses[0]}" ] && [ "${losses[0]}" = "${losses[1]}" ] || { echo "gcc and clang disagree"; return 1; }
 }
 
+# The emulation says nothing of registers: kernels that are near the limit are compiled for three generations.
+kernels_for_gpus() {
+    local nvcc
+    nvcc=$(command -v nvcc || command -v /usr/local/cuda/bin/nvcc) ||
+        { echo "nvcc is not installed: left out"; return 0; }
+    target=tensor-kernels build build-gpu -DSNUG_CUDA=ON "-DSNUG_CUDA_ARCHITECTURES=80-real;90-real;100-real" \
+        -DCMAKE_CUDA_COMPILER="$nvcc" -DSNUG_TESTS=OFF -DSNUG_BENCH=OFF
+}
+
 # Looked at without the emulated GPU, which is not for installing: in clang's build where there is one.
 installed_tree() {
     local folder=build-plain
@@ -146,6 +155,7 @@ step 'build' build build-test -DSNUG_CUDA=EMULATED && step 'tests' run_tests bui
 if [ $sanitize = yes ]; then
     step 'build with clang, the same bits' build_with_clang
     step 'what is installed' installed_tree
+    step 'kernels for GPUs' kernels_for_gpus
     # Sanitizers mislead gcc's warnings; the first build has heeded them.
     step 'build, sanitized' build build-asan -DSNUG_SANITIZE=ON -DSNUG_WERROR=OFF -DSNUG_BENCH=OFF \
         -DCMAKE_C_FLAGS=-w &&
