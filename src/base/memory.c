@@ -112,6 +112,15 @@ void memory_release(void *block, size_t bytes, size_t used) {
     munmap(block, bytes);
 }
 
+void *memory_shared(int file, size_t bytes) {
+    void *block = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    return block == MAP_FAILED ? NULL : block;
+}
+
+void memory_unshare(void *block, size_t bytes) {
+    if (block) munmap(block, bytes);
+}
+
 void memory_trim(void) {
     drop_kept();
     malloc_trim(0);

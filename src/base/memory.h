@@ -28,5 +28,9 @@ void *memory_reserve(size_t bytes);
 size_t memory_reserve_share(size_t bytes, size_t least);
 void memory_release(void *block, size_t bytes, size_t used);
 
+/* So many bytes of a file, which processes that have it in common see alike; NULL where that can't be. */
+void *memory_shared(int file, size_t bytes);
+void memory_unshare(void *block, size_t bytes); /* NULL: nothing */
+
 /* Hands what was freed and released back to the system, so that it does not count as resident. */
 void memory_trim(void);

@@ -14,6 +14,7 @@
 #include "base/units.h"
 #include "comm/comm_apart.h"
 #include "comm/module.h"
+#include "comm/presence.h"
 
 static struct {
     comm_ranks ranks;
@@ -88,6 +89,7 @@ void comm_wait(const void *to) {
 void comm_break(const char *sentence) {
     if (comm_is_broken()) return;
     snprintf(here.sentence, sizeof here.sentence, "%s", sentence);
+    presence_fails(sentence);
     atomic_store(&here.failed, true);
 }
 
@@ -118,7 +120,10 @@ void comm_answer(void) {
     if (is_idle()) here.module->answer();
 }
 
-int comm_find_silent(void) { return is_idle() ? here.module->find_silent() : COMM_NOBODY_ASKED; }
+int comm_find_silent(void) {
+    if (!here.module) return presence_find_silent();
+    return is_idle() ? here.module->find_silent() : COMM_NOBODY_ASKED;
+}
 
 /* ---- what hosts say to each other ---- */
 

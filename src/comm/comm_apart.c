@@ -12,6 +12,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "comm/nccl/nccl.h"
+#include "comm/presence.h"
 
 static struct {
     bool joined;
@@ -49,6 +50,7 @@ void comm_start_apart(const comm_order *o) {
     const comm_lane *l = &apart.lane;
     if (!apart.joined) return;
     l->begin(l->device);
+    presence_comes_on();
     if (!comm_is_broken()) heed(put_on_lane(o));
     apart.last = l->mark(l->device);
     uint64_t number = apart.given++ % COMM_AT_ONCE;
@@ -72,19 +74,43 @@ static void give_up(const char *sentence) {
     nccl_abandon();
 }
 
-/* NCCL does not say whom it waits for. A rank that works waits like this one, and answers. */
-static void waited_too_long(void) {
-    char sentence[COMM_SENTENCE];
+/* Whoever has given up is silent as well: it has said why before. */
+static void name_silent(char sentence[COMM_SENTENCE]) {
     int silent = comm_find_silent(), limit = (int)(comm_limit_seconds() + 0.5);
+    if (presence_is_over(true, sentence)) return;
+    const char *host = silent >= 0 ? presence_host(silent) : NULL;
     if (silent >= 0)
-        snprintf(sentence, sizeof sentence, "rank %d has been waited for for %d s (--rank-timeout)", silent,
-                 limit);
+        snprintf(sentence, COMM_SENTENCE, "rank %d%s%s has been waited for for %d s (--rank-timeout)", silent,
+                 host ? " on " : "", host ? host : "", limit);
     else
-        snprintf(sentence, sizeof sentence, "other ranks have been waited for for %d s (--rank-timeout); %s",
+        snprintf(sentence, COMM_SENTENCE, "other ranks have been waited for for %d s (--rank-timeout); %s",
                  limit,
                  silent == COMM_ALL_ANSWER ? "all of them answer, so a GPU or NCCL stands still"
                                            : "NCCL does not say which");
+    presence_names(sentence);
+}
+
+/* NCCL does not say whom it waits for. A rank that works waits like this one, and answers. */
+static void waited_too_long(void) {
+    char sentence[COMM_SENTENCE];
+    if (!presence_is_over(true, sentence)) name_silent(sentence);
     give_up(sentence);
+}
+
+/* A rank that has ended is a reason of NCCL's, which does not know whose. */
+static void nccl_gave_up(void) {
+    char sentence[COMM_SENTENCE];
+    snprintf(sentence, sizeof sentence, "%s", status_message());
+    presence_is_over(true, sentence);
+    give_up(sentence);
+}
+
+static void look_at_others(long tries, double waited) {
+    enum { OFTEN = 32 };
+    char sentence[COMM_SENTENCE];
+    presence_waits(waited, comm_limit_seconds());
+    if (tries % OFTEN == 0 && presence_is_over(false, sentence)) give_up(sentence);
+    comm_answer();
 }
 
 /* A nap counts for a second at most: where it took longer, this process was suspended itself. */
@@ -98,18 +124,18 @@ static void await(uint64_t event) {
         double time = clock_seconds();
         waited += time - last < 1 ? time - last : 1;
         last = time;
-        if (nccl_failed() != STATUS_OK) give_up(status_message());
+        if (nccl_failed() != STATUS_OK) nccl_gave_up();
         if (waited > comm_limit_seconds())
             waited_too_long();
         else if (tries >= SOON)
-            comm_answer();
+            look_at_others(tries, waited);
     }
 }
 
 void comm_settle(void) {
     if (!apart.joined) return;
     if (apart.given) await(apart.last);
-    if (!comm_is_broken() && nccl_failed() != STATUS_OK) give_up(status_message());
+    if (!comm_is_broken() && nccl_failed() != STATUS_OK) nccl_gave_up();
     if (comm_is_broken()) nccl_abandon();
 }
 
@@ -126,6 +152,7 @@ static void share_some(const char *mine, char *all, uint64_t bytes, uint64_t at)
     uint64_t some = bytes - at < ROW ? bytes - at : ROW;
     l->put(l->device, (char *)l->words + (uint64_t)ranks.rank * some, mine + at, some);
     l->open(l->device);
+    presence_comes_on();
     heed(nccl_gather(l->words, some, l->stream));
     await(l->mark(l->device));
     l->shut(l->device);
@@ -149,6 +176,7 @@ static void pass_some(const comm_piece *x, uint64_t at, uint64_t bytes) {
                : (comm_pair){ .receive = l->words, .receive_bytes = bytes };
     if (sends) l->put(l->device, l->words, (const char *)x->what + at, bytes);
     l->open(l->device);
+    presence_comes_on();
     heed(nccl_swap(apart.pairs, l->stream));
     await(l->mark(l->device));
     l->shut(l->device);
@@ -201,8 +229,9 @@ status comm_join(const launch *l, const comm_lane *lane) {
     TRY(introduce(l, id));
     TRY(agreed(l, nccl_join(id, l->rank, l->world)));
     apart.joined = true, apart.lane = *lane;
-    if (!l->by_mpi) comm_be((comm_ranks){ l->rank, l->world });
-    return STATUS_OK;
+    if (l->by_mpi) return STATUS_OK;
+    comm_be((comm_ranks){ l->rank, l->world });
+    return presence_open();
 }
 
 void comm_apart_close(void) {
@@ -210,6 +239,7 @@ void comm_apart_close(void) {
         nccl_abandon();
     else
         nccl_close();
+    presence_close();
     memory_free(apart.pairs);
     apart.pairs = NULL, apart.joined = false, apart.given = 0;
 }

@@ -11,8 +11,9 @@ void comm_be(comm_ranks ranks);    /* on this host */
 /* What this one of so many ranks has of a movement with rank r; with itself as well, which is copied. */
 comm_pair comm_part(const comm_order *o, int r, comm_ranks ranks);
 
-/* By MPI, where it is there and moves nothing meanwhile. answer: a rank that asks is told that this one is
- * there. find_silent asks all others: the first that gives no answer, or one of these. */
+/* By MPI, where it is there and moves nothing meanwhile, and without it by presence.h. answer: a rank that
+ * asks is told that this one is there. find_silent asks all others: the first that gives no answer, or one of
+ * these. */
 enum { COMM_ALL_ANSWER = -1, COMM_NOBODY_ASKED = -2 };
 void comm_answer(void);
 int comm_find_silent(void);

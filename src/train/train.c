@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "base/threads.h"
 #include "comm/comm.h"
+#include "comm/presence.h"
 #include "io/weight_files.h"
 #include "lower/measure.h"
 #include "run/loader_plan.h"
@@ -117,6 +118,7 @@ static status hold(training *t) {
 static status claim(training *t) {
     TRY(comm_agree(t->s->comm.rank ? STATUS_OK : hold(t)));
     TRY(comm_agree(one_folder_check(t->s->options.out)));
+    TRY(presence_in(t->s->options.out));
     if (t->s->comm.rank) return STATUS_OK;
     TRY(resume_claim(t->s, t->from));
     return journal_open(t->s, t->d, &t->from->run, t->from->step, &t->journal);

@@ -16,7 +16,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "cli/command.h"
 #include "cli/several.h"
 #include "io/scratch.h"
@@ -381,23 +380,8 @@ static void a_movement_fails(void **state) {
     command_shell("rm -rf no");
 }
 
-/* One that is alive and does nothing: NCCL itself would wait for ever. */
-static void one_is_stopped(void **state) {
-    (void)state;
-    if (left_out()) return;
-    command_shell("rm -rf stopped");
-    command_shell("(sleep 4; kill -STOP " SEVERAL_ONE("stopped") ") &");
-    double before = clock_seconds();
-    int code = start_by_torchrun(2, "train " ENDLESS
-                                    " --steps 100000 --rank-timeout 2 --out stopped --device emulated");
-    double took = clock_seconds() - before;
-    if (code != 1 || took > 4 + 2 + 6 || sentences() != 1 ||
-        !command_has_words(said(), "have been waited for for 2 s (--rank-timeout); NCCL does not say which"))
-        fail_msg("exit %d after %.1f s: %s", code, took, said());
-    several_all_gone("stopped", 0);
-}
-
-/* Where MPI has started them it finds who it is: the others wait as well, and answer. */
+/* NCCL itself would wait for ever. MPI, which has started them, finds who it is: the others wait as well, and
+ * answer. Without MPI: test_torchrun. */
 static void who_is_stopped_is_named(void **state) {
     (void)state;
     if (left_out()) return;
@@ -439,7 +423,6 @@ int main(void) {
         cmocka_unit_test(one_sentence),
         cmocka_unit_test(ranks_that_differ),
         cmocka_unit_test(a_movement_fails),
-        cmocka_unit_test(one_is_stopped),
         cmocka_unit_test(who_is_stopped_is_named),
         cmocka_unit_test(plans_for_gpus),
     };

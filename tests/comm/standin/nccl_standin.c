@@ -1,5 +1,6 @@
-/* libnccl.so.2 for tests, upon MPI: it has NCCL's names, moves what is asked for, in the order of a stream of
- * the emulated GPU, and ends the program with a sentence where it was asked otherwise than NCCL may be asked:
+/* libnccl.so.2 for tests, upon MPI or upon pages that ranks share (between.h): it has NCCL's names, moves
+ * what is asked for, in the order of a stream of the emulated GPU, and ends the program with a sentence where
+ * it was asked otherwise than NCCL may be asked:
  *
  * - a gathering that other ranks don't make, in this order and with these bytes, or a message that the other
  *   rank doesn't get so;
@@ -10,7 +11,6 @@
  * that fails while it is under way, on all ranks; STANDIN_COUNTS=FILE, what was asked for, as JSON, from rank
  * 0. */
 #define _GNU_SOURCE
-#include <mpi.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -19,9 +19,10 @@
 #include <unistd.h>
 
 #include "comm/nccl/nccl_calls.h"
+#include "comm/standin/between.h"
 #include "device/cuda/emulate_stream.h"
 
-enum { CALLS = 64, ID = 128, REMOTE = 6 };
+enum { CALLS = 64, REMOTE = 6 };
 
 typedef struct {
     enum { GATHERS, SENDS, RECEIVES } kind;
@@ -43,8 +44,7 @@ struct ncclComm {
 
 static struct ncclComm the_one;
 static struct {
-    bool joined, ours_to_end, aborted;
-    MPI_Comm mpi;
+    bool joined, aborted;
     int depth, error;
     group now;
     emulated_stream *stream;
@@ -61,8 +61,7 @@ static void die(const char *why) {
     fprintf(stderr, "stand-in of NCCL: rank %d, group %llu: %s\n", the_one.rank,
             (unsigned long long)own.asked, why);
     fflush(stderr);
-    MPI_Abort(MPI_COMM_WORLD, 70);
-    abort();
+    between_abort();
 }
 
 static void must(bool holds, const char *why) {
@@ -76,32 +75,22 @@ static struct {
     enum { NOT_BEGUN, COMPARING, MOVING } at;
     uint64_t *mine, *all;
     uint64_t told[CALLS]; /* of each message that comes, what the other rank says of it: bytes */
-    MPI_Request requests[CALLS];
     char *copies[CALLS];
-    int count;
 } flight;
-
-static bool have_come(void) {
-    int done = 0;
-    MPI_Testall(flight.count, flight.requests, &done, MPI_STATUSES_IGNORE);
-    return done;
-}
 
 static bool is_gather(const group *g) { return g->calls[0].kind == GATHERS; }
 
 /* Two ranks have the same messages in the same order: each tells the other how large the next one is. */
 static void begin_telling(const group *g) {
-    flight.count = 0;
     for (uint64_t i = 0; i < g->count; i++) {
         const call *c = &g->calls[i];
-        MPI_Request *request = &flight.requests[flight.count++];
         must(c->kind != GATHERS, "a gathering in a group of others");
         if (c->kind == SENDS) {
             own.sent[c->peer]++;
-            MPI_Isend(&c->bytes, 1, MPI_UINT64_T, c->peer, 1, own.mpi, request);
+            between_send(&c->bytes, sizeof c->bytes, c->peer);
         } else {
             own.got[c->peer]++;
-            MPI_Irecv(&flight.told[i], 1, MPI_UINT64_T, c->peer, 1, own.mpi, request);
+            between_receive(&flight.told[i], sizeof flight.told[i], c->peer);
         }
     }
 }
@@ -126,9 +115,7 @@ static void begin_comparing(const group *g) {
     flight.mine[0] = own.gathered++;
     flight.mine[1] = g->calls[0].bytes;
     for (int r = 0; r < world; r++) flight.mine[2 + r] = own.sent[r], flight.mine[2 + world + r] = own.got[r];
-    MPI_Iallgather(flight.mine, words, MPI_UINT64_T, flight.all, words, MPI_UINT64_T, own.mpi,
-                   flight.requests);
-    flight.count = 1;
+    between_gather(flight.mine, flight.all, (uint64_t)words * sizeof *flight.mine);
 }
 
 static void end_comparing(const group *g) {
@@ -148,21 +135,17 @@ static void end_comparing(const group *g) {
     free(flight.all);
 }
 
-/* MPI moves between copies: what it would reach of the device by itself is closed while it is under way. */
+/* What moves is copies: what would be reached of the device is closed while it is under way. */
 static void begin_moving(const group *g) {
-    flight.count = 0;
     for (uint64_t i = 0; i < g->count; i++) {
         const call *c = &g->calls[i];
-        int bytes = (int)c->bytes;
-        MPI_Request *request = &flight.requests[flight.count++];
         uint64_t room = c->kind == GATHERS ? c->bytes * (uint64_t)(the_one.world + 1) : c->bytes;
         char *copy = flight.copies[i] = malloc(room);
         must(copy != NULL, "no memory");
         if (c->from) memcpy(copy, c->from, c->bytes);
-        if (c->kind == GATHERS)
-            MPI_Iallgather(copy, bytes, MPI_BYTE, copy + bytes, bytes, MPI_BYTE, own.mpi, request);
-        if (c->kind == SENDS) MPI_Isend(copy, bytes, MPI_BYTE, c->peer, 0, own.mpi, request);
-        if (c->kind == RECEIVES) MPI_Irecv(copy, bytes, MPI_BYTE, c->peer, 0, own.mpi, request);
+        if (c->kind == GATHERS) between_gather(copy, copy + c->bytes, c->bytes);
+        if (c->kind == SENDS) between_send(copy, c->bytes, c->peer);
+        if (c->kind == RECEIVES) between_receive(copy, c->bytes, c->peer);
     }
 }
 
@@ -187,14 +170,14 @@ static bool move(void *context) {
     if (own.aborted || own.error) return true;
     must(g->number == own.moved, "a stream is out of order");
     if (flight.at == NOT_BEGUN) flight.at = COMPARING, begin_comparing(g);
-    if (!have_come()) return false;
+    if (!between_over()) return false;
     if (flight.at == COMPARING) {
         end_comparing(g);
         if (fails(g)) own.error = REMOTE;
         if (own.error) return true;
         flight.at = MOVING, begin_moving(g);
     }
-    if (!have_come()) return false;
+    if (!between_over()) return false;
     end_moving(g);
     flight.at = NOT_BEGUN;
     own.moved++;
@@ -271,26 +254,23 @@ int ncclGetUniqueId(nccl_unique_id *id) {
     return 0;
 }
 
-static void join_mpi(void) {
-    int begun, level;
-    MPI_Initialized(&begun);
-    own.ours_to_end = !begun;
-    if (!begun) MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level);
-    MPI_Comm_dup(MPI_COMM_WORLD, &own.mpi);
+/* Each tells all others its id. */
+static void compare_ids(const nccl_unique_id *id) {
+    char *list = calloc((size_t)the_one.world, sizeof *id);
+    must(list != NULL, "no memory");
+    between_gather(id, list, sizeof *id);
+    while (!between_over()) usleep(100);
+    for (int r = 0; r < the_one.world; r++)
+        must(memcmp(list + (size_t)r * sizeof *id, id, sizeof *id) == 0, "ranks have different ids");
+    free(list);
 }
 
 int ncclCommInitRank(nccl_comm *comm, int ranks, nccl_unique_id id, int rank) {
-    int mpi_rank, mpi_world;
-    char *all = calloc((size_t)ranks, sizeof id);
     must(!own.joined, "a second communicator");
-    join_mpi();
-    MPI_Comm_rank(own.mpi, &mpi_rank);
-    MPI_Comm_size(own.mpi, &mpi_world);
+    between_open(rank, ranks);
     the_one = (struct ncclComm){ rank, ranks };
-    must(rank == mpi_rank && ranks == mpi_world, "ranks are other ones than the launcher's");
-    MPI_Allgather(&id, ID, MPI_BYTE, all, ID, MPI_BYTE, own.mpi);
-    for (int r = 0; r < ranks; r++) must(memcmp(all + r * ID, &id, ID) == 0, "ranks have different ids");
-    free(all);
+    must(rank == between_rank() && ranks == between_world(), "ranks are other ones than the launcher's");
+    compare_ids(&id);
     own.sent = calloc((size_t)ranks, sizeof *own.sent), own.got = calloc((size_t)ranks, sizeof *own.got);
     must(own.sent && own.got, "no memory");
     own.joined = true;
@@ -313,10 +293,9 @@ int ncclCommDestroy(nccl_comm comm) {
     must(own.joined && comm == &the_one && !own.aborted, "this communicator is not made");
     must(own.asked == own.moved, "what was asked for has not been moved");
     write_counts();
-    MPI_Comm_free(&own.mpi);
     free(own.sent);
     free(own.got);
-    if (own.ours_to_end) MPI_Finalize();
+    between_close();
     own.joined = false;
     return 0;
 }
