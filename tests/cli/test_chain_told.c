@@ -1,8 +1,8 @@
-/* A rank that ends, or does nothing any more, while a chain's last rank tells a sum to all in two steps: at
- * each message that it would post then (tests/comm/aimed). The others end within five seconds, the exit code
- * is the usual one, and whoever it was is named: by the launcher, or by those that wait. Left out where there
- * is no MPI, and in a sanitized build, whose own library has to be the first. SNUG_TEST_LONG=1: at each of
- * the messages, else at some of them. */
+/* A rank that ends, or does nothing any more, while a chain's last rank tells a sum to all in two steps, or
+ * while a sum passes from rank to rank: at each message that it would post then (tests/comm/aimed). The
+ * others end within five seconds, the exit code is the usual one, and whoever it was is named: by the
+ * launcher, or by those that wait. Left out where there is no MPI, and in a sanitized build, whose own
+ * library has to be the first. SNUG_TEST_LONG=1: at each of the messages, else at some of them. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,8 +25,9 @@
 
 /* Of four ranks each has a piece of 76,800 bytes of the sum of 160 x 480 numbers, and no other message is as
  * long. Each posts six such: its piece comes, and it gets three others and sends its own to two; or the last
- * one sends three pieces, and its own to three. */
-enum { RANKS = 4, PIECE = 160 * 480 * 4 / RANKS, OF_A_SUM = 6 };
+ * one sends three pieces, and its own to three. Before that the sum passes through the ranks as a whole: each
+ * of those between the first and the last gets it, and sends it on. */
+enum { RANKS = 4, SUM = 160 * 480 * 4, PIECE = SUM / RANKS, OF_A_SUM = 6, OF_A_PASSAGE = 2 };
 
 static const char wide[] = "{\"model_type\": \"gpt2\", \"n_layer\": 1, \"n_head\": 4, \"n_embd\": 160, "
                            "\"n_positions\": 32, \"vocab_size\": 300}\n";
@@ -39,13 +40,13 @@ static int open_all(void **state) {
 }
 
 /* The exit code; *seconds: how long all have been there since the signal, or -1: it was never sent. */
-static int aimed(int rank, int which, int number, double *seconds) {
+static int aimed(int rank, int bytes, int which, int number, double *seconds) {
     char before[200];
     struct stat mark;
     struct timespec now;
     command_shell("rm -rf told aimed");
     snprintf(before, sizeof before, "LD_PRELOAD=" SNUG_BUILD "/aimed/libaimed.so AIMED=%d:%d:%d:%d", rank,
-             PIECE, which, number);
+             bytes, which, number);
     int code = several_start_as(before, "-x LD_PRELOAD -x AIMED", RANKS,
                                 "train wide --data text --context 32 --batch 64 --exact --steps 1000 "
                                 "--eval-samples 2 --save-every 2 --threads 1 --quiet --rank-timeout 2 "
@@ -78,10 +79,10 @@ typedef struct {
     double gone;       /* after so many seconds */
 } fate;
 
-static void meets(const fate *f, int rank, int message) {
+static void meets(const fate *f, int rank, int bytes, int which) {
     char words[100];
     double seconds;
-    int which = OF_A_SUM + 1 + message, code = aimed(rank, which, f->signal, &seconds);
+    int code = aimed(rank, bytes, which, f->signal, &seconds);
     snprintf(words, sizeof words, f->words, rank);
     bool said = command_has_words(several_said(), words);
     if (f->sentences >= 0) said = said && several_times(several_said(), "snug: ") == f->sentences;
@@ -96,23 +97,34 @@ static void whoever_is_killed_ends_all(void **state) {
     if (left_out()) return;
     for (int rank = 0; rank < RANKS; rank++)
         for (int message = 0; message < OF_A_SUM; message++)
-            if (is_taken(rank, message)) meets(&killed, rank, message);
+            if (is_taken(rank, message)) meets(&killed, rank, PIECE, OF_A_SUM + 1 + message);
 }
 
 /* Two seconds are waited, and two that those who wait take to ask each other; then all end. */
+static const fate frozen = { SIGSTOP, 1, 2 + 2 + 5, "rank %d has been waited for for 2 s (--rank-timeout)",
+                             1,       5 };
+
 static void whoever_is_frozen_is_named(void **state) {
-    static const fate frozen = { SIGSTOP,   1,
-                                 2 + 2 + 5, "rank %d has been waited for for 2 s (--rank-timeout)",
-                                 1,         5 };
     (void)state;
     if (left_out()) return;
     for (int rank = 0; rank < RANKS; rank++)
         for (int message = 0; message < OF_A_SUM; message++)
-            if (is_taken(rank + 1, message)) meets(&frozen, rank, message);
+            if (is_taken(rank + 1, message)) meets(&frozen, rank, PIECE, OF_A_SUM + 1 + message);
+}
+
+/* Then the last one waits for it, or for one that waits for it, and rank 0, which speaks, waits for the last
+ * one to tell the sum: whom a rank waits for is not who is missing. */
+static void nor_is_one_that_waits_named(void **state) {
+    (void)state;
+    if (left_out()) return;
+    for (int rank = 1; rank < RANKS - 1; rank++)
+        for (int message = 0; message < OF_A_PASSAGE; message++)
+            meets(&frozen, rank, SUM, OF_A_PASSAGE + 1 + message);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(whoever_is_killed_ends_all),
-                                        cmocka_unit_test(whoever_is_frozen_is_named) };
+                                        cmocka_unit_test(whoever_is_frozen_is_named),
+                                        cmocka_unit_test(nor_is_one_that_waits_named) };
     return cmocka_run_group_tests(tests, open_all, several_close);
 }
