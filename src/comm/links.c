@@ -12,7 +12,7 @@
 #include "comm/module.h"
 
 /* Bytes to each other rank, and how often. Small ones too want a handshake, as most of a model's do. */
-enum { SMALL = 16 << 10, LARGE = 4 << 20, MOST = 64 << 20, ROUNDS = 64, FEW = 9 };
+enum { TINY = 64, SMALL = 16 << 10, LARGE = 4 << 20, MOST = 64 << 20, ROUNDS = 64, FEW = 9 };
 static const double ENOUGH = 0.5; /* seconds of large movements */
 
 typedef struct {
@@ -128,19 +128,28 @@ static double bytes_of_host(const meter *m, int link, double each) {
     return k * others * each;
 }
 
+/* Of a small movement what is not its bytes', which are counted by the rates: on a slow link that is less
+ * than they take. The first bytes may pass faster than others, but no movement takes less than a tiny one. */
+static double without_bytes(double small, double of_bytes, double tiny) {
+    return small - of_bytes > tiny ? small - of_bytes : tiny;
+}
+
 static status measure_link(const meter *m, int link, link_rates *out) {
-    double small, large, busy_small, busy_large;
+    double small, large, tiny, busy_small, busy_large, busy_tiny;
     int rounds;
     time_movement(m, link, SMALL, FEW, &small, &busy_small); /* connections are made */
+    time_movement(m, link, TINY, ROUNDS, &tiny, &busy_tiny);
     time_movement(m, link, SMALL, ROUNDS, &small, &busy_small);
     time_movement(m, link, m->large, 1, &large, &busy_large);
     TRY(rounds_for(large, &rounds));
     time_movement(m, link, m->large, rounds, &large, &busy_large);
     double more = (double)(m->large - SMALL), longer = large - small, busier = busy_large - busy_small;
-    *out = (link_rates){ .seconds = time_late(m, link, SMALL), .busy = busy_small };
-    if (!m->peers[link]) return comm_failed();
-    out->rate = bytes_of_host(m, link, more) / (longer > 1e-9 ? longer : 1e-9);
-    if (busier > 0) out->busy_seconds = busier / (more * m->peers[link]);
+    *out = (link_rates){ 0 };
+    if (m->peers[link]) out->rate = bytes_of_host(m, link, more) / (longer > 1e-9 ? longer : 1e-9);
+    if (m->peers[link] && busier > 0) out->busy_seconds = busier / (more * m->peers[link]);
+    double of_bytes = out->rate > 0 ? bytes_of_host(m, link, SMALL) / out->rate : 0;
+    out->seconds = without_bytes(time_late(m, link, SMALL), of_bytes, time_late(m, link, TINY));
+    out->busy = without_bytes(busy_small, SMALL * m->peers[link] * out->busy_seconds, busy_tiny);
     return comm_failed();
 }
 

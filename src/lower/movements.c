@@ -49,8 +49,16 @@ static double seconds_of_way(const links *l, const op_cost *c) {
     return within > across ? within : across;
 }
 
+/* From the last rank to the first, and nothing else. */
+static double seconds_around(const links *l, const op_cost *c) {
+    const link_rates *x = &l->of[places_of_host(l, c) < c->ranks ? LINK_BETWEEN : LINK_WITHIN];
+    double pairs = (double)c->ranks * (double)(c->ranks - 1);
+    return c->ranks > 1 && x->rate > 0 ? x->seconds + pairs * c->sent / x->rate : 0;
+}
+
 double movements_seconds(const links *l, const op_cost *c) {
     if (c->way == WAY_FROM_BEFORE) return seconds_of_way(l, c);
+    if (c->way == WAY_AROUND && !c->apart) return seconds_around(l, c);
     layout y = layout_of(l, c);
     double longest = 0, bytes = c->sent;
     for (int i = 0; i < LINK_COUNT; i++) {
@@ -88,8 +96,10 @@ typedef struct {
     op_way way;
     bool together; /* of WAY_ALL: between those of all places, and not of one alone */
     double seconds, busy;
-    int64_t near;  /* of WAY_FROM_BEFORE: the first of so many places gets its sum from another host, ... */
-    double within; /* ... and the others get it in so many seconds */
+    /* Of a sum on its way from one place to the next: the first of `near` ones gets it from another host; to
+     * the others it takes these seconds, and this of a processor. */
+    int64_t near;
+    double within, busy_within;
 } movement;
 
 typedef struct {
@@ -104,21 +114,35 @@ typedef struct {
 /* Owners of storage are asked, so that it may be waited for by any view of what arrives. */
 static tensor_id owner_of(const graph *g, tensor_id t) { return t ? graph_storage(g, t, NULL) : 0; }
 
+/* To one other place: what it sends of its bytes, and what that takes of a processor. */
+static double busy_to_next(const links *l, const op_cost *c, int link) {
+    double bytes = c->sent * (double)(c->ranks > 1 ? c->ranks - 1 : 1);
+    return l->of[link].busy + bytes * l->of[link].busy_seconds;
+}
+
+/* How far a sum goes is said by the half of the one that gets it. */
 static movement movement_of(const op_cost *c, const links *l) {
     movement m = {
         .way = c->way, .together = !c->ranks, .seconds = movements_seconds(l, c), .busy = movements_busy(l, c)
     };
-    if (c->way != WAY_FROM_BEFORE) return m;
+    if (c->way != WAY_FROM_BEFORE && c->way != WAY_TO_NEXT) return m;
     m.near = places_of_host(l, c);
-    m.within = seconds_to_next(l, c, false);
-    if (m.near < c->ranks) m.seconds = seconds_to_next(l, c, true);
+    bool across = m.near < c->ranks;
+    m.busy_within = busy_to_next(l, c, LINK_WITHIN);
+    m.busy = across ? busy_to_next(l, c, LINK_BETWEEN) : m.busy_within;
+    if (c->way == WAY_FROM_BEFORE) m.within = seconds_to_next(l, c, false);
+    m.seconds = c->way == WAY_TO_NEXT ? 0 : across ? seconds_to_next(l, c, true) : m.within;
     return m;
 }
 
-/* As place `at` has it. */
-static double seconds_at(const movement *m, int64_t at) {
-    return m->way == WAY_FROM_BEFORE && at % m->near ? m->within : m->seconds;
+/* Is it on a link within a host, as place `at` has it? */
+static bool is_within(const movement *m, int64_t at) {
+    return m->near && (m->way == WAY_TO_NEXT ? at + 1 : at) % m->near;
 }
+
+static double seconds_at(const movement *m, int64_t at) { return is_within(m, at) ? m->within : m->seconds; }
+
+static double busy_at(const movement *m, int64_t at) { return is_within(m, at) ? m->busy_within : m->busy; }
 
 static void find_movements(course *k, const op_cost *costs, const links *l, int32_t *under_way) {
     const graph *g = &k->p->graph;
@@ -177,13 +201,13 @@ static double waited_for(const place *x, uint32_t m, double busy) {
     return now + lost < ends ? ends - now : lost;
 }
 
-/* Until it has to wait for what is not over. `waits`: by step, or NULL. */
-static bool compute(const course *k, place *x, double *waits) {
+/* Place `at`, until it has to wait for what is not over. `waits`: by step, or NULL. */
+static bool compute(const course *k, place *x, int64_t at, double *waits) {
     uint32_t before = x->step;
     for (; x->step < k->p->count; x->step++) {
         int32_t awaited = k->awaited[x->step], begun = k->begun[x->step];
         if (awaited >= (int32_t)x->moved) break;
-        double wait = awaited >= 0 ? waited_for(x, (uint32_t)awaited, k->list[awaited].busy) : 0;
+        double wait = awaited >= 0 ? waited_for(x, (uint32_t)awaited, busy_at(&k->list[awaited], at)) : 0;
         if (waits) waits[x->step] = wait;
         x->now += wait + k->p->steps[x->step].seconds;
         if (begun >= 0) x->asked[x->given++] = x->now;
@@ -257,7 +281,7 @@ static status run(const course *k, int64_t places, double *waits, double *end) {
     }
     while (goes_on) {
         goes_on = false;
-        for (int64_t r = 0; r < places; r++) goes_on |= compute(k, &all[r], r ? NULL : waits);
+        for (int64_t r = 0; r < places; r++) goes_on |= compute(k, &all[r], r, r ? NULL : waits);
         for (int64_t r = 0; r < places; r++) goes_on |= move_next(k, all, r, places);
     }
     for (int64_t r = 0; all && moments && r < places; r++) *end = later(*end, all[r].now);

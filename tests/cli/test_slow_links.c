@@ -186,11 +186,36 @@ static void each_host_has_a_copy(void **state) {
     assert_true(predicted[1] < predicted[0] && took[1] < took[0]);
 }
 
+/* What a movement takes beside its bytes: on a slower link no more, though small movements of all ranks take
+ * long there. The last test, since the link stays so. */
+static void bytes_are_no_latency(void **state) {
+    const double rate = 30e6 / 8, small = 16 << 10, pairs = 4;
+    char line[300];
+    (void)state;
+    if (!there) return;
+    for (int i = 1; i <= 2; i++) {
+        snprintf(line, sizeof line,
+                 "ip netns exec snug%d-%d tc qdisc change dev snug%d-%d root tbf rate 30mbit burst 32kb "
+                 "latency 100ms",
+                 number_of_test(), i, number_of_test(), i);
+        command_shell(line);
+    }
+    must_start(2, "devices --measure --json --quiet");
+    double seconds = number_in("said", "links.between_hosts.seconds");
+    print_message("%.1f ms between hosts, and %.1f ms for the bytes of what it was measured with\n",
+                  1e3 * seconds, 1e3 * pairs * small / rate);
+    double busy = number_in("said", "links.between_hosts.busy_seconds"),
+           of_bytes = number_in("said", "links.between_hosts.busy_seconds_a_byte") * 2 * small;
+    print_message("%.2f ms of a processor, and %.2f ms for the bytes\n", 1e3 * busy, 1e3 * of_bytes);
+    assert_true(busy > 0 && busy < 0.5 * of_bytes);
+    assert_true(seconds > 0 && seconds < 0.5 * pairs * small / rate);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_link_is_measured), cmocka_unit_test(plans_know_the_link),
         cmocka_unit_test(the_same_bits),        cmocka_unit_test(a_chain_passes_between_hosts),
-        cmocka_unit_test(each_host_has_a_copy),
+        cmocka_unit_test(each_host_has_a_copy), cmocka_unit_test(bytes_are_no_latency),
     };
     return cmocka_run_group_tests_name("slow links", tests, make_hosts, remove_hosts);
 }

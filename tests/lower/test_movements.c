@@ -243,11 +243,15 @@ static void what_comes_around_is_sent_once(void **state) {
         double apart = told_in(ranks, 1, PASS_AROUND), once = ELEMENTS * 4 / 1e9;
         assert_true(fabs(apart - once) < 1e-9 * once);
     }
+    const op_cost around = { .sent = 64 / 7.0 / 8, .ranks = 8, .way = WAY_AROUND };
+    links hosts = between(8, 4), one = between(8, 8);
+    near(movements_seconds(&hosts, &around), 4 + 64 / 8.0);
+    near(movements_seconds(&one, &around), 2 + 64 / 16.0);
 }
 
 /* So many sums pass through ranks, one after the other, each with as much work; then all get the last one.
  * `around`: a second round begins with what the first has made. */
-static program passes(int64_t ranks, int sums, bool around, double latency) {
+static program passes(const links *l, int sums, bool around) {
     graph g;
     program p = { 0 };
     must(graph_open(&g));
@@ -255,10 +259,10 @@ static program passes(int64_t ranks, int sums, bool around, double latency) {
         &g, &(graph_source){ .shape = SHAPE(SIDE, SIDE), .dtype = DTYPE_F32, .role = ROLE_INPUT });
     x = gelu_apply(&g, x, true);
     for (int i = 0; i < sums; i++) {
-        if (i && around) x = arrive_apply(&g, pass_on_apply(&g, x, ranks, PASS_AROUND), 0);
-        x = arrive_apply(&g, pass_on_apply(&g, x, ranks, PASS_FROM_BEFORE), 0);
+        if (i && around) x = arrive_apply(&g, pass_on_apply(&g, x, l->ranks, PASS_AROUND), 0);
+        x = arrive_apply(&g, pass_on_apply(&g, x, l->ranks, PASS_FROM_BEFORE), 0);
         x = work(&g, x, 20);
-        tensor_id sent = pass_on_apply(&g, x, ranks, PASS_TO_NEXT);
+        tensor_id sent = pass_on_apply(&g, x, l->ranks, PASS_TO_NEXT);
         if (around) {
             x = arrive_apply(&g, sent, 0);
         } else {
@@ -270,21 +274,26 @@ static program passes(int64_t ranks, int sums, bool around, double latency) {
             arrive_apply(&g, sent, 0);
         }
     }
-    arrive_apply(&g, pass_on_apply(&g, x, ranks, PASS_FROM_LAST), 0);
+    arrive_apply(&g, pass_on_apply(&g, x, l->ranks, PASS_FROM_LAST), 0);
     must(graph_status(&g));
     lower_options o = { .threads = 1, .rates = device_rates_default(1), .unverified = true };
-    o.rates.links = (links){ .ranks = ranks, .of_host = ranks, .of = { { latency, 1e15, 0, 0 } } };
+    o.rates.links = *l;
     must(lower_program(&g, &o, &p));
     return p;
 }
 
-static double passed_in(int64_t ranks, int sums, bool around, double latency) {
-    program p = passes(ranks, sums, around, latency);
+static double passed(const links *l, int sums, bool around) {
+    program p = passes(l, sums, around);
     double seconds = p.seconds, all = 0;
     for (uint32_t s = 0; s < p.count; s++) all += p.steps[s].seconds;
     assert_true(fabs(all - seconds) < 1e-9 && fabs(p.computing + p.waiting - seconds) < 1e-9);
     lower_close(&p);
     return seconds;
+}
+
+static double passed_in(int64_t ranks, int sums, bool around, double latency) {
+    const links one_host = { .ranks = ranks, .of_host = ranks, .of = { { latency, 1e15, 0, 0 } } };
+    return passed(&one_host, sums, around);
 }
 
 /* Each rank is behind the one before by one sum's work and its way, however many sums there are. (Here a rank
@@ -299,6 +308,34 @@ static void a_sum_passes_through_all_ranks(void **state) {
         near(passed_in(ranks, 2, false, latency),
              passed_in(ranks, 1, false, latency) + work_of_sum + (ranks > 2 ? 2 : 1) * latency);
     }
+}
+
+/* Two hosts of two ranks: the sum goes to the next one of its host, to the other host, and on there; then all
+ * get it, half of them on the other host. Only the ways between hosts have that link's latency. Of two sums
+ * the second one is behind the first by its work, and its way to the next rank of each kind: in the middle a
+ * rank gets a sum of its host and sends it to the other, or the other way round. */
+static void only_the_way_between_hosts_takes_its_latency(void **state) {
+    (void)state;
+    const double within = 0.01, across = 0.4;
+    double one = passed_in(1, 1, false, 0), work_of_sum = passed_in(1, 2, false, 0) - one;
+    const links hosts = { .ranks = 4,
+                          .of_host = 2,
+                          .of = { { within, 1e15, 0, 0 }, { across, 1e15, 0, 0 } } };
+    double first = passed(&hosts, 1, false);
+    near(first, one + 3 * work_of_sum + 2 * within + across + across);
+    near(passed(&hosts, 2, false), first + work_of_sum + within + across);
+}
+
+/* A rank sends its sum to one other: that takes of its processor what the link to that one does. So the
+ * second of four loses a second, which sends to the other host, and then all get the last sum; the first and
+ * the third lose a tenth, beside which the last one is still behind. */
+static void a_sum_is_sent_on_one_link(void **state) {
+    (void)state;
+    const double one = passed_in(1, 1, false, 0), work_of_sum = passed_in(1, 2, false, 0) - one;
+    const links hosts = { .ranks = 4, .of_host = 2, .of = { { 1e-6, 1e15, 0.1, 0 }, { 1e-6, 1e15, 1, 0 } } };
+    near(passed(&hosts, 1, false), one + work_of_sum + 1);
+    const links same = { .ranks = 4, .of_host = 4, .of = { { 1e-6, 1e15, 1, 0 }, { 1e-6, 1e15, 5, 0 } } };
+    near(passed(&same, 1, false), one + 2 * work_of_sum + 1);
 }
 
 /* A second round begins where the first has ended: nothing is beside it. */
@@ -337,6 +374,8 @@ int main(void) {
         cmocka_unit_test(two_steps_tell_many_sooner),
         cmocka_unit_test(what_comes_around_is_sent_once),
         cmocka_unit_test(a_sum_passes_through_all_ranks),
+        cmocka_unit_test(only_the_way_between_hosts_takes_its_latency),
+        cmocka_unit_test(a_sum_is_sent_on_one_link),
         cmocka_unit_test(a_second_round_waits_for_the_first),
         cmocka_unit_test(more_work_is_never_faster),
     };
