@@ -131,7 +131,7 @@ static int first_ended(void) {
 static bool has_ended(char sentence[COMM_SENTENCE], double grace) {
     int ended = first_ended();
     if (ended < 0) return false;
-    if (!all.ended_since) all.ended_since = clock_seconds();
+    if (all.ended_since <= 0) all.ended_since = clock_seconds();
     if (clock_seconds() < all.ended_since + grace) return false;
     snprintf(sentence, COMM_SENTENCE, "rank %d on %s has ended, and others wait for it", ended,
              all.hosts[ended]);

@@ -198,7 +198,7 @@ static void bytes_are_no_latency(void **state) {
                  "ip netns exec snug%d-%d tc qdisc change dev snug%d-%d root tbf rate 30mbit burst 32kb "
                  "latency 100ms",
                  number_of_test(), i, number_of_test(), i);
-        command_shell(line);
+        command_shell("%s", line);
     }
     must_start(2, "devices --measure --json --quiet");
     double seconds = number_in("said", "links.between_hosts.seconds");

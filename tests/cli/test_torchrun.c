@@ -133,8 +133,8 @@ static void go(const start *s) {
         if (own.pids[r] == 0) become(s, r);
     }
     while (there(s) && clock_seconds() < begun + MOST) {
-        if (!all_joined && joined() == s->ranks) all_joined = clock_seconds();
-        if (s->signal && !own.signalled && all_joined && clock_seconds() > all_joined + s->after) {
+        if (all_joined <= 0 && joined() == s->ranks) all_joined = clock_seconds();
+        if (s->signal && own.signalled <= 0 && all_joined > 0 && clock_seconds() > all_joined + s->after) {
             own.signalled = clock_seconds();
             kill(own.pids[s->rank], s->signal);
         }
@@ -177,7 +177,7 @@ static void nobody_is_missed(void **state) {
 static void ends(const start *s, const char *words, double seconds) {
     command_shell("rm -rf missed");
     go(s);
-    if (!own.signalled) fail_msg("they were over before: %s", several_said());
+    if (own.signalled <= 0) fail_msg("they were over before: %s", several_said());
     bool well = own.gone - own.signalled < seconds && several_times(several_said(), "snug: ") == 1 &&
                 command_has_words(several_said(), words);
     for (int r = 0; r < s->ranks; r++) well &= r == s->rank || own.codes[r] == 1;
@@ -196,7 +196,7 @@ static void is_frozen(int ranks, int rank, double after) {
     start s = { .ranks = ranks, .rank = rank, .signal = SIGSTOP, .after = after, .options = endless };
     snprintf(words, sizeof words, "rank %d on %s has been waited for for %d s (--rank-timeout)", rank, host,
              TIMEOUT);
-    ends(&s, words, TIMEOUT + 2 + (rank ? 2 : 5));
+    ends(&s, words, TIMEOUT + 2 + (rank ? 4 : 7));
 }
 
 static void is_killed(int ranks, int rank, double after, bool like_torchrun) {

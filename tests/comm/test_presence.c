@@ -28,7 +28,7 @@ enum { RANKS = 4, WORD = 256, WORDS = 16, BUSY = 1000 };
 
 static struct {
     atomic_int said[WORDS], over;
-    char words[WORDS][RANKS * WORD];
+    _Alignas(16) char words[WORDS][RANKS * WORD];
 } * pages;
 static comm_ranks here;
 
