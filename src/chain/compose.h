@@ -138,6 +138,7 @@ typedef struct {
     double computing;     /* seconds, without waiting for files */
     bool unwaited;        /* `seconds` lack what is waited for: they are a lower bound */
     bool sketched;        /* all of it is a lower bound (chain/sketch.h) */
+    bool shallow;         /* so are `values`, of fewer layers, and nothing else is known */
 } compose_least;
 
 /* What is worth looking at: candidates of at most `peak_bytes`, and those of at most `budget` that take at

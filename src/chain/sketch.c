@@ -10,11 +10,18 @@ typedef struct {
     int64_t before, behind;
 } depth;
 
-/* Two depths and the model's, near + reached * (far - near), of which `far` is reached 1. */
+/* The shallow models of a sketch: `far`, and before it on each way to the model's depth another one, from
+ * which `far` is one step and the model's `steps` more. Of two ways one changes the layers before the place,
+ * the other those behind it. */
+enum { WAYS = 2 };
 typedef struct {
-    depth near, far;
-    int64_t reached;
-} line;
+    depth far;
+    uint32_t ways;
+    struct {
+        depth near;
+        int64_t steps;
+    } way[WAYS];
+} shallows;
 
 static int64_t layers_of(depth d) { return d.before + d.behind; }
 
@@ -30,21 +37,39 @@ static int64_t common_divisor(int64_t a, int64_t b) {
     return a;
 }
 
-/* The line whose two models have the fewest layers. False: they have more than half of the model's. */
-static bool find_line(depth to, line *found) {
-    int64_t fewest = layers_of(to) / 2 + 1, half = fewest / 2;
-    int64_t least_before = least_part(to.before, to.behind), least_behind = least_part(to.behind, to.before);
-    found->reached = 0;
-    for (int64_t b = least_before; b <= half && b <= to.before; b++)
+/* Two models on a line with the model's: those with the fewest layers, at most `most`. How many they have; 0:
+ * there are none. */
+static int64_t find_line(depth to, int64_t most, shallows *found) {
+    int64_t fewest = most + 1, least_before = least_part(to.before, to.behind),
+            least_behind = least_part(to.behind, to.before);
+    for (int64_t b = least_before; 2 * b < fewest && b <= to.before; b++)
         for (int64_t h = least_behind; 2 * (b + h) < fewest && h <= to.behind; h++) {
             int64_t steps = common_divisor(to.before - b, to.behind - h);
-            if (!steps) continue;
+            if (steps < 2) continue;
             depth step = { (to.before - b) / steps, (to.behind - h) / steps };
             if (2 * (b + h) + layers_of(step) >= fewest) continue;
             fewest = 2 * (b + h) + layers_of(step);
-            *found = (line){ { b, h }, { b + step.before, h + step.behind }, steps };
+            *found = (shallows){ { b + step.before, h + step.behind }, 1, { { { b, h }, steps - 1 } } };
         }
-    return found->reached > 1;
+    return fewest <= most ? fewest : 0;
+}
+
+/* Three models, from which it is a way of its own to more layers before the place and behind it. They are the
+ * same wherever that is, so that their graphs are of use to many choices. */
+static int64_t find_corner(depth to, int64_t most, shallows *found) {
+    int64_t b = least_part(to.before, to.behind), h = least_part(to.behind, to.before),
+            layers = 3 * (b + h) + 4;
+    if (!to.before || to.before <= b || to.behind <= h || layers > most) return 0;
+    *found = (shallows){ { b + 1, h + 1 },
+                         2,
+                         { { { b, h + 1 }, to.before - b - 1 }, { { b + 1, h }, to.behind - h - 1 } } };
+    return layers;
+}
+
+/* False: all have more than half of the model's layers. */
+static bool find_shallows(depth to, shallows *found) {
+    const int64_t most = layers_of(to) / 2;
+    return find_corner(to, most, found) || find_line(to, most, found);
 }
 
 /* How many layers pass number i treats otherwise than those behind them. */
@@ -52,7 +77,7 @@ static int64_t divided_by(const compose_choice *c, int i) {
     return pass_table[i]->divides && c->settings[i].text[0] ? pass_table[i]->divides(&c->settings[i]) : 0;
 }
 
-/* Where two passes divide the layers no line is looked for: there are no layers. */
+/* Where two passes divide the layers nothing is looked for: there are no layers. */
 static depth depth_of(const compose_run *r, const compose_choice *c) {
     int64_t before = 0, layers = r->model->layers;
     for (int i = 0; pass_table[i]; i++) {
@@ -87,10 +112,10 @@ static uint64_t elements_at(const compose_run *r, int64_t layers) {
 
 bool sketch_possible(const compose_run *r) {
     enum { LEAST_ELEMENT = 2 }; /* to a byte: codes of 4 bits */
-    line l;
-    if (!r->model->alike || r->ranks > 1 || !find_line((depth){ .behind = r->model->layers }, &l))
+    shallows x;
+    if (!r->model->alike || r->ranks > 1 || !find_shallows((depth){ .behind = r->model->layers }, &x))
         return false;
-    uint64_t near = elements_at(r, layers_of(l.near)), far = elements_at(r, layers_of(l.far));
+    uint64_t near = elements_at(r, layers_of(x.way[0].near)), far = elements_at(r, layers_of(x.far));
     return near && far > near && (far - near) / LEAST_ELEMENT >= (uint64_t)r->lower.rates.cache_bytes;
 }
 
@@ -126,15 +151,7 @@ static status bound_at(sketcher *s, const compose_run *r, const compose_choice *
     return compose_bound(r, c, &f->trunk, reach, out);
 }
 
-/* ---- lines ---- */
-
-static uint64_t extend(const line *l, uint64_t near, uint64_t far) {
-    return far > near ? far + (uint64_t)(l->reached - 1) * (far - near) : far;
-}
-
-static double extend_seconds(const line *l, double near, double far) {
-    return far > near ? far + (double)(l->reached - 1) * (far - near) : far;
-}
+/* ---- extending ---- */
 
 /* What pieces pass through. There are no more slots than some, so that their bytes are concave: they count as
  * at the shallower depth. */
@@ -142,22 +159,27 @@ static uint64_t slots_of(const compose_least *x) {
     return x->pieces.count ? plan_slots_bytes(x->pieces.count, x->pieces.slot_bytes) : 0;
 }
 
-static compose_least extend_all(const line *l, const compose_least *near, const compose_least *far) {
-    compose_least x = *far;
-    x.peak_bytes =
-        extend(l, near->peak_bytes - slots_of(near), far->peak_bytes - slots_of(far)) + slots_of(far);
-    x.away_bytes = extend(l, near->away_bytes, far->away_bytes);
-    x.fixed_bytes = extend(l, near->fixed_bytes, far->fixed_bytes);
-    x.held_bytes = extend(l, near->held_bytes, far->held_bytes);
-    x.table_bytes = extend(l, near->table_bytes, far->table_bytes);
-    x.pieces.count = extend(l, near->pieces.count, far->pieces.count);
-    x.pieces.updates = extend(l, near->pieces.updates, far->pieces.updates);
-    x.values.all = extend(l, near->values.all, far->values.all);
-    x.values.but_gradients = extend(l, near->values.but_gradients, far->values.but_gradients);
-    x.seconds = extend_seconds(l, near->seconds, far->seconds);
-    x.computing = extend_seconds(l, near->computing, far->computing);
-    x.unwaited = x.sketched = true;
-    return x;
+static void add_bytes(uint64_t *to, int64_t steps, uint64_t near, uint64_t far) {
+    if (far > near) *to += (uint64_t)steps * (far - near);
+}
+
+static void add_seconds(double *to, int64_t steps, double near, double far) {
+    if (far > near) *to += (double)steps * (far - near);
+}
+
+/* So many steps, each of which adds what the one from `near` to `far` does. */
+static void go_on(int64_t steps, const compose_least *near, const compose_least *far, compose_least *x) {
+    add_bytes(&x->peak_bytes, steps, near->peak_bytes - slots_of(near), far->peak_bytes - slots_of(far));
+    add_bytes(&x->away_bytes, steps, near->away_bytes, far->away_bytes);
+    add_bytes(&x->fixed_bytes, steps, near->fixed_bytes, far->fixed_bytes);
+    add_bytes(&x->held_bytes, steps, near->held_bytes, far->held_bytes);
+    add_bytes(&x->table_bytes, steps, near->table_bytes, far->table_bytes);
+    add_bytes(&x->pieces.count, steps, near->pieces.count, far->pieces.count);
+    add_bytes(&x->pieces.updates, steps, near->pieces.updates, far->pieces.updates);
+    add_bytes(&x->values.all, steps, near->values.all, far->values.all);
+    add_bytes(&x->values.but_gradients, steps, near->values.but_gradients, far->values.but_gradients);
+    add_seconds(&x->seconds, steps, near->seconds, far->seconds);
+    add_seconds(&x->computing, steps, near->computing, far->computing);
 }
 
 /* As compose_bound gives up: for what is held, and then also for seconds; or by reach->beyond. */
@@ -170,14 +192,14 @@ static void give_up(const compose_reach *reach, compose_least *x) {
         *x = (compose_least){ .peak_bytes = x->peak_bytes, .given_up = true, .sketched = true };
 }
 
-/* ---- both depths ---- */
+/* ---- all depths ---- */
 
 typedef struct {
     sketcher *of;
     const compose_run *run;
     const compose_choice *choice;
     const compose_reach *reach;
-    line line;
+    shallows at;
 } sketch;
 
 /* As reach.beyond: takes the outline of one program, which is all that is wanted. */
@@ -188,27 +210,45 @@ static bool take_first(const void *context, uint32_t index, const compose_least 
     return true;
 }
 
-/* The line through two outlines: those of the program that a step calls most often, or of all. */
-static status follow(const sketch *s, bool first_alone, compose_least *out) {
-    const depth depths[2] = { s->line.near, s->line.far };
-    compose_least at[2];
-    for (int k = 0; k < 2; k++) {
-        compose_run shallow = *s->run;
-        compose_choice choice = choice_at(s->choice, depths[k]);
-        compose_least found, *first = &at[k];
-        const compose_reach reach = { .peak_bytes = UINT64_MAX,
-                                      .budget = UINT64_MAX,
-                                      .seconds = HUGE_VAL,
-                                      .planning_only = s->reach->planning_only,
-                                      .frees = s->reach->frees,
-                                      .unwaited = true,
-                                      .beyond = first_alone ? take_first : NULL,
-                                      .context = &first };
-        shallow.layers = layers_of(depths[k]);
-        TRY(bound_at(s->of, &shallow, &choice, &reach, &found));
-        if (!found.given_up) at[k] = found; /* there is no other program */
+/* The outline at one depth: of the program that a step calls most often, or of all. */
+static status outline_at(const sketch *s, depth d, bool first_alone, compose_least *out) {
+    compose_run shallow = *s->run;
+    compose_choice choice = choice_at(s->choice, d);
+    compose_least found;
+    const compose_reach reach = { .peak_bytes = UINT64_MAX,
+                                  .budget = UINT64_MAX,
+                                  .seconds = HUGE_VAL,
+                                  .planning_only = s->reach->planning_only,
+                                  .frees = s->reach->frees,
+                                  .unwaited = true,
+                                  .beyond = first_alone ? take_first : NULL,
+                                  .context = &out };
+    shallow.layers = layers_of(d);
+    TRY(bound_at(s->of, &shallow, &choice, &reach, &found));
+    if (!found.given_up) *out = found; /* there is no other program */
+    return STATUS_OK;
+}
+
+/* May the choice be given up for what is alive in a model of few layers? With more of them it is no less. On
+ * a device apart what persists comes to that, and no memory of planning. */
+static bool is_beyond_already(const sketch *s, const compose_least *near, compose_least *out) {
+    const compose_least few = { .values = near->values, .unwaited = true, .sketched = true, .shallow = true };
+    if (!compose_apart(s->run) || !s->reach->beyond(s->reach->context, s->reach->index, &few)) return false;
+    *out = (compose_least){ .peak_bytes = near->peak_bytes, .given_up = true, .sketched = true };
+    return true;
+}
+
+/* From the outlines at all depths to the model's. */
+static status extend(const sketch *s, bool first_alone, compose_least *out) {
+    compose_least near[WAYS], far;
+    for (uint32_t k = 0; k < s->at.ways; k++) {
+        TRY(outline_at(s, s->at.way[k].near, first_alone, &near[k]));
+        if (!k && first_alone && is_beyond_already(s, &near[k], out)) return STATUS_OK;
     }
-    *out = extend_all(&s->line, &at[0], &at[1]);
+    TRY(outline_at(s, s->at.far, first_alone, &far));
+    *out = far;
+    for (uint32_t k = 0; k < s->at.ways; k++) go_on(s->at.way[k].steps, &near[k], &far, out);
+    out->unwaited = out->sketched = true;
     give_up(s->reach, out);
     return STATUS_OK;
 }
@@ -218,9 +258,9 @@ status sketch_bound(sketcher *s, const compose_run *r, const compose_choice *c, 
     sketch x = { .of = s, .run = r, .choice = c, .reach = reach };
     if (s->count && !compose_same_stem(&s->choice, c)) sketch_close(s);
     s->choice = *c;
-    if (!find_line(depth_of(r, c), &x.line)) return bound_at(s, r, c, reach, out);
+    if (!find_shallows(depth_of(r, c), &x.at)) return bound_at(s, r, c, reach, out);
     *out = (compose_least){ 0 };
-    status result = reach->beyond ? follow(&x, true, out) : STATUS_OK;
-    if (result == STATUS_OK && !out->given_up) result = follow(&x, false, out);
+    status result = reach->beyond ? extend(&x, true, out) : STATUS_OK;
+    if (result == STATUS_OK && !out->given_up) result = extend(&x, false, out);
     return result == STATUS_OK ? STATUS_OK : bound_at(s, r, c, reach, out);
 }

@@ -1,12 +1,15 @@
-/* A lower bound of a candidate's outline from two shallow models, in a fraction of the time.
+/* A lower bound of a candidate's outline from two or three shallow models, in a fraction of the time.
  *
  * Where all layers of a model are alike, the bytes that are alive at a place of one of them are a sum over
  * the layers before it and behind it. So at each place they are affine in the numbers of layers, and their
  * maximum over all places is convex. A line through its values at two depths is nowhere above it beyond
- * these. What persists, seconds of computing, and tables are affine themselves.
+ * these. What persists, seconds of steps, and tables are affine themselves.
  *
- * A setting may treat the first layers otherwise than the others (pass.divides). Then the two depths, and
- * that of the model, lie on one line of the plane (first layers, other layers). */
+ * A setting may treat the first layers otherwise than the others (pass.divides). Then all of it is convex in
+ * two numbers: of the first layers, and of the others. From a small model there it rises each way at least as
+ * fast as to it from one that has a layer less, and so the sum of both ways is a bound: of three models,
+ * which are the same for every such setting. Where those are too many layers, two models do that lie on one
+ * line with the one that is meant. */
 #pragma once
 
 #include "chain/compose.h"

@@ -191,8 +191,9 @@ static status add_steps(program *p, const lower_options *o, op_cost *costs) {
     for (node_id id = 1; id < g->nodes.count && p->has_away; id++) TRY(pieces_check(g, graph_node(g, id)));
     for (node_id id = 1; id < g->nodes.count; id++)
         if (!(graph_node(g, id)->op->traits & (OP_VIEW | OP_GATHER))) TRY(add_step(&l, o, id));
-    if (o->unwaited) return predict_computing(p, costs, &o->rates);
-    return predict_program(p, costs, lower_device(o)->apart, &o->rates);
+    const bool apart = lower_device(o)->apart;
+    if (o->unwaited) return predict_unwaited(p, costs, apart, &o->rates);
+    return predict_program(p, costs, apart, &o->rates);
 }
 
 status lower_program(graph *g, const lower_options *o, program *p) {

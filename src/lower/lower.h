@@ -45,7 +45,7 @@ typedef struct {
     device_rates rates;
     bool reference;  /* only reference kernels: for tests */
     bool unverified; /* the graph is not proved to be sound; what comes of it must not be run */
-    bool unwaited;   /* what waits for pieces and ranks is not predicted: seconds are those of computing */
+    bool unwaited;   /* what waits for pieces and ranks is not predicted (predict_unwaited) */
 } lower_options;
 
 const device *lower_device(const lower_options *o);

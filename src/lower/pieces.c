@@ -374,11 +374,29 @@ static bool any_filed(const program *p) {
     return false;
 }
 
+static copy_rates rates_of(bool apart, const device_rates *rates) {
+    return (copy_rates){ apart ? rates->copied : rates->file_read,
+                         apart ? rates->copied : rates->file_written, rates->file_read, rates->file_written };
+}
+
+/* A piece is read into the slot of the one that is PIECES_SLOTS before it, behind what that writes back. So
+ * but for so many, a step reads and writes its pieces between its begin and its end. */
+double pieces_waiting(const program *p, bool apart, const device_rates *rates) {
+    const copy_rates moved = rates_of(apart, rates);
+    double all = 0;
+    for (uint32_t s = 0; s < p->count; s++) {
+        if (!pieces_step(p, s)) continue;
+        piece_times t = times_of(p, s, &moved);
+        double later = t.count > PIECES_SLOTS ? (double)(t.count - PIECES_SLOTS) : 0;
+        double waited = later * (t.reading + t.writing) - p->steps[s].seconds;
+        if (waited > 0) all += waited;
+    }
+    return all;
+}
+
 status pieces_seconds(const program *p, bool apart, const device_rates *rates, double *waits,
                       double *seconds) {
-    const double read = apart ? rates->copied : rates->file_read,
-                 written = apart ? rates->copied : rates->file_written;
-    const copy_rates moved = { read, written, rates->file_read, rates->file_written };
+    const copy_rates moved = rates_of(apart, rates);
     uint32_t tensors = p->graph.tensors.count;
     uint32_t *near = memory_room(tensors, sizeof *near), *far = memory_room(tensors, sizeof *far);
     bool *moves = memory_new(p->count + 1u, sizeof *moves), enough = near && far && moves;

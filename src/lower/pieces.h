@@ -75,3 +75,6 @@ void pieces_call(const program *p, const piece *x, const op_call *whole, char *s
  * next. `waits` (by step; may be NULL) receives how long each step waits for its pieces. */
 status pieces_seconds(const program *p, bool apart, const device_rates *rates, double *waits,
                       double *seconds);
+
+/* A lower bound of how long steps wait for their pieces: it looks at each step alone. */
+double pieces_waiting(const program *p, bool apart, const device_rates *rates);

@@ -181,7 +181,7 @@ double predict_start(const program *p, const device_rates *rates) {
     return rates->scale * rates_of_starting(p, rates).call_seconds;
 }
 
-status predict_computing(program *p, const op_cost *costs, const device_rates *rates) {
+static status predict_alone(program *p, const op_cost *costs, const device_rates *rates) {
     const device_rates own = rates_of_starting(p, rates);
     walk w = { .rates = &own, .operands = memory_room(p->graph.tensors.count, sizeof(operand)) };
     if (!w.operands) return status_set(STATUS_FAILED, "no memory to predict times");
@@ -190,8 +190,14 @@ status predict_computing(program *p, const op_cost *costs, const device_rates *r
     return STATUS_OK;
 }
 
+status predict_unwaited(program *p, const op_cost *costs, bool apart, const device_rates *rates) {
+    TRY(predict_alone(p, costs, rates));
+    if (p->has_away) p->seconds += pieces_waiting(p, apart, rates);
+    return STATUS_OK;
+}
+
 status predict_program(program *p, const op_cost *costs, bool apart, const device_rates *rates) {
-    TRY(predict_computing(p, costs, rates));
+    TRY(predict_alone(p, costs, rates));
     double *waits = memory_new(p->count, sizeof *waits);
     if (!waits) return status_set(STATUS_FAILED, "no memory to predict times");
     status result = wait_for_pieces(p, apart, rates, waits);

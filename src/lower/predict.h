@@ -33,9 +33,11 @@ double predict_call(const op_cost *cost, double missed_read, double missed_writt
  * their ops say. `apart`: what is away is in the host's memory, not in a file. */
 status predict_program(program *p, const op_cost *costs, bool apart, const device_rates *rates);
 
-/* Computing alone: p->seconds are a lower bound of what predict_program fills in, and the same where nothing
- * is waited for. */
-status predict_computing(program *p, const op_cost *costs, const device_rates *rates);
+/* Computing, and what each step alone waits for its pieces at least: p->seconds are a lower bound of what
+ * predict_program fills in, and the same where nothing is waited for. Seconds of steps are of computing
+ * alone.
+ */
+status predict_unwaited(program *p, const op_cost *costs, bool apart, const device_rates *rates);
 
 /* Of one start of a kernel in this program. */
 double predict_start(const program *p, const device_rates *rates);

@@ -45,6 +45,11 @@ void candidates_drop(candidates *c) {
     c->count = kept;
 }
 
+double candidates_seconds(const compose_least *x) {
+    static const double SLACK = 0.9995;
+    return x->unwaited ? SLACK * x->seconds : x->seconds;
+}
+
 compose_reach candidates_reach(const candidates *c, bool planning_only) {
     const compose_reach *r = &c->reach;
     return (compose_reach){ .peak_bytes = r->peak_bytes < c->limit ? r->peak_bytes : c->limit,

@@ -4,8 +4,9 @@
 #include "search/space.h"
 #include "search/visit.h"
 
-/* A lower bound, from outlines of other candidates; its own outline; its plan. */
-typedef enum { BOUND, OUTLINED, PLANNED } knowledge;
+/* A lower bound, from outlines of other candidates; its own sketch, where all.sketches; its own outline; its
+ * plan. */
+typedef enum { BOUND, SKETCHED, OUTLINED, PLANNED } knowledge;
 
 typedef struct {
     space_code code;
@@ -39,6 +40,10 @@ void candidates_close(candidates *c);
 bool candidates_in_reach(const candidates *c, const candidate *x);
 status candidates_add(candidates *c, const candidate *x); /* where it is in reach */
 void candidates_drop(candidates *c);                      /* drops those that are no longer in reach */
+
+/* A lower bound of the seconds of what has this outline or sketch. Without waiting they are a sum of pieces,
+ * which is not that of their step to the last bit. */
+double candidates_seconds(const compose_least *x);
 
 /* What compose_bound may give up. `planning_only`: only what the memory of planning rules out; persistent
  * tensors and seconds are not looked at. */

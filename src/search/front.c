@@ -55,16 +55,30 @@ static void learning_choice(const void *context, uint32_t index, compose_choice 
     *out = space_choice(l->all->space, &l->all->items[l->by_stem[index]].code);
 }
 
+/* A sketch is a lower bound as the one before was: both hold. One that is none after all is an outline. */
+static void take_sketch(candidate *x, const compose_least *found) {
+    double seconds = candidates_seconds(found);
+    if (found->peak_bytes > x->peak_bytes) x->peak_bytes = found->peak_bytes;
+    if (found->away_bytes > x->away_bytes) x->away_bytes = found->away_bytes;
+    if (seconds > x->seconds) x->seconds = seconds;
+    if (found->given_up || !found->peak_bytes) x->peak_bytes = 0;
+    x->known = SKETCHED;
+}
+
 static void learning_take(void *context, uint32_t index, const compose_least *found) {
     const learning *l = context;
     candidate *x = &l->all->items[l->by_stem[index]];
+    if (l->becomes == SKETCHED && found->unwaited) {
+        take_sketch(x, found);
+        return;
+    }
     x->peak_bytes = found->given_up ? 0 : found->peak_bytes, x->seconds = found->seconds;
     x->away_bytes = found->away_bytes;
-    x->known = (uint8_t)l->becomes;
+    x->known = l->becomes == SKETCHED ? OUTLINED : (uint8_t)l->becomes;
 }
 
-/* Takes those of the picked candidates that are at stage `known` to the next: bounds are outlined, outlines
- * planned. */
+/* Takes those of the picked candidates that are at stage `known` to the next: bounds are sketched or
+ * outlined, sketches outlined, outlines planned. */
 static status learn(candidates *all, const uint32_t *picked, uint32_t count, knowledge known) {
     uint32_t *by_stem = memory_room(count, sizeof *by_stem), n = 0;
     if (!by_stem) return status_set(STATUS_FAILED, "no memory to search");
@@ -75,36 +89,45 @@ static status learn(candidates *all, const uint32_t *picked, uint32_t count, kno
             by_stem[at] = by_stem[at - 1];
         by_stem[at] = picked[i];
     }
-    learning l = { all, by_stem, known == BOUND ? OUTLINED : PLANNED };
+    knowledge next = known == BOUND && !all->sketches ? OUTLINED : (knowledge)(known + 1);
+    learning l = { all, by_stem, next };
     visit v = { .run = all->run,
                 .memory = &all->memory,
-                .plan = known == OUTLINED,
+                .plan = next == PLANNED,
+                .sketch = next == SKETCHED,
                 .reach = candidates_reach(all, true),
                 .context = &l,
                 .choice = learning_choice,
                 .take = learning_take };
     status result = visit_all(&v, n);
-    if (known == OUTLINED)
+    if (next == PLANNED)
         all->planned += n;
+    else if (next == SKETCHED)
+        all->sketched += n;
     else
         all->outlined += n;
     memory_free(by_stem);
     return result;
 }
 
+/* How many of the first candidates are looked at together. A sketch mostly tells the outline, so then few
+ * more than the first are of use. */
+static uint32_t ahead_of(knowledge known) {
+    enum { AHEAD = 8 }; /* for each thread */
+    uint32_t threads = (uint32_t)threads_count();
+    return known == OUTLINED ? 1 : known == SKETCHED ? threads : AHEAD * threads;
+}
+
 /* The answer to a question, planned. peak_bytes 0: no candidate answers it. */
 static status ask(candidates *all, const question *q, candidate *answer) {
-    enum { AHEAD = 8 }; /* so many for each of up to 4 threads are outlined in a round, not the first alone */
-    uint32_t picked[4 * AHEAD], most = AHEAD * (uint32_t)threads_count();
+    uint32_t picked[32], most = ahead_of(BOUND);
     if (most > sizeof picked / sizeof *picked) most = sizeof picked / sizeof *picked;
     for (;;) {
         uint32_t count = pick(all, q, picked, most);
         *answer = count ? all->items[picked[0]] : (candidate){ 0 };
         if (!count || answer->known == PLANNED) return STATUS_OK;
-        if (answer->known == BOUND)
-            TRY(learn(all, picked, count, BOUND));
-        else
-            TRY(learn(all, picked, 1, OUTLINED));
+        uint32_t ahead = ahead_of(answer->known);
+        TRY(learn(all, picked, count < ahead ? count : ahead, answer->known));
         candidates_drop(all);
     }
 }

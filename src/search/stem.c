@@ -167,25 +167,6 @@ static status list_effects(const candidates *all, tables *t) {
     return STATUS_OK;
 }
 
-/* Chooses companions until those that are chosen have outlines of their own: bounds take away what these have
- * (stem_bound), so that less is not enough. */
-static status outline_companions(candidates *all, tables *t) {
-    compose_reach reach = reach_of_states(all, t);
-    for (;;) {
-        outline chosen[EFFECTS];
-        uint32_t count = 0, at[EFFECTS];
-        TRY(list_effects(all, t));
-        for (uint32_t e = 0; e < t->effects; e++)
-            if (t->states[t->companion[e]].least.sketched) {
-                at[count] = t->companion[e];
-                chosen[count++] = t->states[t->companion[e]];
-            }
-        if (!count) return STATUS_OK;
-        TRY(outline_all(all, &(outlines){ .all = all, .items = chosen }, count, &reach));
-        for (uint32_t i = 0; i < count; i++) t->states[at[i]] = chosen[i];
-    }
-}
-
 /* Lists the values next to each companion. With all other passes off the candidate is the companion itself,
  * which is in the other table. */
 static status list_values(const space *s, tables *t) {
@@ -227,39 +208,63 @@ static uint64_t slots_of(const stem_parts *x) {
     return pieces ? plan_slots_bytes(pieces, bytes) : 0;
 }
 
+/* The other passes only add computing to that of a state; and, where it has no effect, time. */
+static double seconds_at_least(const stem_parts *x) {
+    return x->effect ? x->state->computing : x->state->seconds;
+}
+
+/* Other passes leave no less of what persists than a state has (list_effects). */
+static stem_least bound_shallow(const stem_parts *x) {
+    const live_values *values = &x->values->values;
+    uint64_t alive = x->gradients ? values->but_gradients : values->all;
+    return (stem_least){ x->state->held_bytes + alive, 0, SLACK * seconds_at_least(x) };
+}
+
 stem_least stem_bound(const stem_parts *x) {
+    if (x->values->shallow) return bound_shallow(x);
     uint64_t fixed =
         sum_less(x->state->fixed_bytes, x->values->fixed_bytes, x->base->fixed_bytes) + slots_of(x);
     double seconds =
         x->values->computing + x->state->computing - x->base->computing; /* waiting may overlap */
-    /* The other passes only add computing to that of a state; and, where it has no effect, time. So all of
-     * that is a bound as well. */
-    double least = x->effect ? x->state->computing : x->state->seconds;
-    if (least > seconds) seconds = least;
+    if (seconds_at_least(x) > seconds) seconds = seconds_at_least(x);
     uint64_t peak = fixed + (x->gradients ? x->values->values.but_gradients : x->values->values.all),
              away = sum_less(x->state->away_bytes, x->values->away_bytes, x->base->away_bytes);
     return (stem_least){ peak - peak / PEAK_SLACK, away - away / PEAK_SLACK, SLACK * seconds };
 }
 
-/* Seconds without waiting are a bound; the sum of pieces is not that of their step to the last bit. */
+/* Where sketches are made, another one of a candidate would tell no more. */
 static status add_outline(candidates *all, const outline *x) {
     const compose_least *least = &x->least;
     if (least->given_up) return STATUS_OK;
-    return candidates_add(all,
-                          &(candidate){ .code = x->code,
-                                        .peak_bytes = least->peak_bytes,
-                                        .away_bytes = least->away_bytes,
-                                        .seconds = least->unwaited ? SLACK * least->seconds : least->seconds,
-                                        .class = (uint8_t)space_class(all->space, &x->code),
-                                        .known = least->unwaited ? BOUND : OUTLINED });
+    return candidates_add(all, &(candidate){ .code = x->code,
+                                             .peak_bytes = least->peak_bytes,
+                                             .away_bytes = least->away_bytes,
+                                             .seconds = candidates_seconds(least),
+                                             .class = (uint8_t)space_class(all->space, &x->code),
+                                             .known = !least->unwaited ? OUTLINED
+                                                      : all->sketches  ? SKETCHED
+                                                                       : BOUND });
+}
+
+/* At least what the outline has of which this is the sketch. What persists, what is away and computing are
+ * affine in the depth but for paddings and caches: outlines had up to 0.005 % more bytes (0.01 % of time). */
+static compose_least at_most(const compose_least *x) {
+    enum { MORE_BYTES = 2048 }; /* one part in so many */
+    compose_least most = *x;
+    if (!x->sketched) return most;
+    most.fixed_bytes += x->fixed_bytes / MORE_BYTES;
+    most.away_bytes += x->away_bytes / MORE_BYTES;
+    most.computing *= 1.001;
+    return most;
 }
 
 /* What has these values next to this state, by its bound. `values`: an outline, or that of one program. */
 static candidate bound_pair(const space *s, const outline *base, const compose_least *values,
                             const outline *state) {
+    const compose_least taken = at_most(&base->least);
     stem_least least = stem_bound(&(stem_parts){ .values = values,
                                                  .state = &state->least,
-                                                 .base = &base->least,
+                                                 .base = &taken,
                                                  .effect = effect_of(s, &state->code) != 0,
                                                  .gradients = shortens_gradients(s, &state->code) ||
                                                               shortens_gradients(s, &base->code) });
@@ -342,7 +347,7 @@ static status outline_states(candidates *all, tables *t) {
     outlines o = { .all = all, .items = t->states, .sketch = all->sketches };
     compose_reach reach = reach_of_states(all, t);
     TRY(outline_all(all, &o, t->state_count, &reach));
-    TRY(outline_companions(all, t));
+    TRY(list_effects(all, t));
     note_above(all, t);
     return STATUS_OK;
 }

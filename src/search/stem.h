@@ -15,7 +15,7 @@ status stem_add(candidates *all, uint16_t stem);
  * - `values` has the candidate's settings of the passes that are not of_state,
  * - `state` has the candidate's settings of the passes that are,
  * - `base` has what remains: the of_state settings of `values`, and the other settings of `state`.
- * Of `values` the outline of one program is enough: the bound is lower then.
+ * Of `values` the outline of one program is enough, and also one of fewer layers: the bound is lower then.
  * Caches make times add up only nearly; the bound leaves room for that (SLACK in stem.c). */
 typedef struct {
     const compose_least *values, *state, *base;
