@@ -90,8 +90,7 @@ static compose_least outline_of(const setup *s, const compose_choice *c, bool un
 }
 
 static const char *const AWAY[] = { "offload=optimizer", "offload=optimizer+gradients",
-                                    "attention=flash recompute=cheap "
-                                    "offload=optimizer+gradients+activations" };
+                                    "recompute=cheap offload=optimizer+gradients+activations" };
 
 /* Computing alone is far below what such a run takes; with what each call waits for it is within 2 %. */
 static void waiting_is_bounded(void **state) {
