@@ -25,7 +25,7 @@ from measure import ROOT, commit  # noqa: E402
 # Of one multiprocessor: warps, blocks, bytes of shared memory. All have 65,536 registers.
 LIMITS = {"70": (64, 32, 96 << 10), "75": (32, 16, 64 << 10), "80": (64, 32, 164 << 10), "86": (48, 16, 100 << 10),
           "89": (48, 24, 100 << 10), "90a": (64, 32, 228 << 10), "100": (64, 32, 228 << 10),
-          "120": (48, 24, 100 << 10)}
+          "100a": (64, 32, 228 << 10), "120": (48, 24, 100 << 10)}
 REGISTERS, WARP = 65536, 32
 REGISTERS_AT_ONCE, WARPS_AT_ONCE = 256, 4  # in which a warp gets its registers, and a block its warps
 broken = []  # kernels that a build would refuse
@@ -65,8 +65,8 @@ def kernels_of(options, source, architecture):
     with tempfile.TemporaryDirectory() as folder:
         ptx = f"{folder}/kernels.ptx"
         run([options.nvcc, "-ptx", f"-arch=compute_{architecture}", "-std=c++17", "-O2", "-fmad=false", "-DSNUG_CUDA",
-             "-DSNUG_CUDA_DEVICE", "-DSNUG_CUDA_GROUPS", "-I", str(ROOT / "include"), "-I", str(ROOT / "src"),
-             str(source), "-o", ptx])
+             "-DSNUG_CUDA_DEVICE", "-DSNUG_CUDA_GROUPS", "-DSNUG_CUDA_TMEM", "-I", str(ROOT / "include"), "-I",
+             str(ROOT / "src"), str(source), "-o", ptx])
         told = run([str(pathlib.Path(options.nvcc).parent / "ptxas"), f"-arch=sm_{architecture}", "-v", ptx, "-o",
                     f"{folder}/kernels.cubin"])
         blocks = blocks_of(pathlib.Path(ptx).read_text())

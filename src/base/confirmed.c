@@ -22,6 +22,7 @@ const char *confirmed_name(confirm_kind kind) {
         [CONFIRM_CAPTURE] = "captured programs",
         [CONFIRM_LIBRARY_PRODUCTS] = "products by cuBLASLt",
         [CONFIRM_LIBRARY_ATTENTION] = "attention by cuDNN",
+        [CONFIRM_TMEM] = "products in tensor memory",
     };
     return names[kind];
 }

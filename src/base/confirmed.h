@@ -17,6 +17,7 @@ typedef enum {
     CONFIRM_CAPTURE, /* programs that are captured (device.capture) */
     CONFIRM_LIBRARY_PRODUCTS,
     CONFIRM_LIBRARY_ATTENTION,
+    CONFIRM_TMEM, /* products of numbers of 16 bits whose sums lie in tensor memory */
     CONFIRM_KINDS
 } confirm_kind;
 

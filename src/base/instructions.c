@@ -114,7 +114,9 @@ bool instructions_tensor(confirm_kind kind, uint32_t capability) {
     return is_taken(GPU_TENSOR, kind, capability);
 }
 
-bool instructions_groups(void) { return is_taken(GPU_GROUPS, CONFIRM_GROUPS, INSTRUCTIONS_GROUPS_ON); }
+bool instructions_groups(confirm_kind kind, uint32_t capability) {
+    return is_taken(GPU_GROUPS, kind, capability);
+}
 
 static void list_sets(text *out) {
     for (int set = 0; set < INSTRUCTION_SETS; set++)

@@ -34,13 +34,13 @@ const char *instructions_kind(void);
 #define INSTRUCTIONS_TENSOR "tensor-cores"
 #define INSTRUCTIONS_GROUPS "tensor-groups"
 
-/* May a GPU of this capability take what is of this kind, of those on tensor cores? And products by groups of
- * warps, which one capability has? What is not asked for by name may be taken where it is confirmed. */
-enum { INSTRUCTIONS_GROUPS_ON = 90 };
+/* May a GPU of this capability take what is of this kind, of those on tensor cores? And of those that one
+ * capability alone has: by groups of warps on 9.0, in tensor memory on 10.0? What is not asked for by name
+ * may be taken where it is confirmed. */
 bool instructions_tensor(confirm_kind kind, uint32_t capability);
-bool instructions_groups(void);
+bool instructions_groups(confirm_kind kind, uint32_t capability);
 
 /* By name; or "auto": all that there are; or INSTRUCTIONS_TENSOR: all, and tensor cores on a GPU; or
- * INSTRUCTIONS_GROUPS: all these, and groups of warps on them; or "widened": those that leave bf16 to f32, as
- * on every processor without any for it. INVALID: no such name, or the processor lacks them. */
+ * INSTRUCTIONS_GROUPS: all these, and what one capability alone has; or "widened": those that leave bf16 to
+ * f32, as on every processor without any for it. INVALID: no such name, or the processor lacks them. */
 status instructions_pin(const char *name);

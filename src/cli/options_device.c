@@ -51,7 +51,7 @@ const option options_device[] = {
           "the last set of the processor's instructions to use, as in avx512 or amx ('snug devices' names "
           "them); products of bf16 have the bits of theirs, widened: those of every processor; tensor-cores: "
           "auto, and those of a GPU from capability 8.0 on; tensor-groups: these, and on 9.0 by groups of "
-          "warps; kernels of both have run in emulation alone" },
+          "warps, on 10.0 in tensor memory; kernels of all have run in emulation alone" },
     { .name = "eager",
       .hint = "auto|yes|no",
       .kind = OPTION_CHOICE,

@@ -163,11 +163,11 @@ struct op_def {
     const op_kernel *cpu;      /* of each kind of device, a list of its own */
     const op_kernel *cuda;     /* NULL: none, or not built */
     const op_kernel *tensor;   /* beside `cuda` and before it: products of 16 bits on tensor cores, whose bits
-                                * are their own (run/products.h); of two the first is by groups of warps.
-                                * NULL: none */
+                                * are their own (run/products.h); all but the last are of one capability
+                                * alone. NULL: none */
     const op_case *cases;      /* end with name NULL */
     struct {
-        confirm_kind cuda, tensor[2]; /* of the first of `cuda`, and of those of `tensor` */
+        confirm_kind cuda, tensor[3]; /* of the first of `cuda`, and of those of `tensor` */
     } confirm;                        /* what GPUs have to confirm (base/confirmed.h) */
 };
 

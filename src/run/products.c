@@ -28,7 +28,7 @@ static const char *tensor_kind(uint32_t capability) {
 
 typedef struct {
     bool halves, pairs, tensor; /* products of 16 bits, of bf16 among them, on tensor cores among them, */
-    bool groups;                /* and there by groups of warps */
+    bool groups;                /* and there by what one capability alone has */
     bool library, attends;      /* of any type, by a library, and those of attention; */
     digest ways;                /* what they are, and their algorithms */
 } found;
@@ -59,7 +59,7 @@ static void look(const program *p, found *f) {
 
 static const char *own_kind(const found *f, const device *on) {
     bool is_gpu = on && on->kind != DEVICE_CPU;
-    if (f->groups) return INSTRUCTIONS_GROUPS "-9.0";
+    if (f->groups) return on->capability == 100 ? INSTRUCTIONS_GROUPS "-10.0" : INSTRUCTIONS_GROUPS "-9.0";
     if (f->tensor) return tensor_kind(on->capability);
     if (!f->halves) return "";
     return is_gpu || !f->pairs ? PRODUCTS_WIDENED : instructions_kind();

@@ -14,7 +14,8 @@
 enum { SHAPES_VERSION = 1, KEY_BYTES = 256 };
 
 static const char *products_of_gpu(uint32_t capability) {
-    if (instructions_groups()) return INSTRUCTIONS_GROUPS;
+    if (instructions_groups(capability == 100 ? CONFIRM_TMEM : CONFIRM_GROUPS, capability))
+        return INSTRUCTIONS_GROUPS;
     return instructions_tensor(CONFIRM_PRODUCTS, capability) ? INSTRUCTIONS_TENSOR : "widened";
 }
 

@@ -107,6 +107,8 @@ static const struct {
       NO_GPU "9.0 " BEGINS
              " products by groups of warps and products of floats of 8 bits by groups of warps" UNTRIED,
       "products by groups of warps, products of floats of 8 bits by groups of warps" },
+    { "--gpu b200 --instructions tensor-groups --attention off --precision mixed-bf16",
+      NO_GPU "10.0 " BEGINS " products in tensor memory" UNTRIED, "products in tensor memory" },
     { "--instructions tensor-cores --eager no --device cpu" HALF, NULL, "absent" },
 };
 

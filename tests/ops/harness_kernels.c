@@ -33,7 +33,7 @@ static bool claims(const op_alias *alias, int index, int chosen, const bound *b)
     return chosen == ALIAS_ALL_MUST ? alias->must : index == chosen;
 }
 
-enum { LATEST = 90 /* the capability that kernels are asked with */ };
+enum { LATEST = 90 /* the capability that kernels are asked with */, TENSOR_MEMORY = 100 /* and then */ };
 
 /* `filled`: a binding of the same case whose inputs are as they were filled; NULL: they are to be filled. */
 static bool bind(bound *b, const harness_place *p, const harness_case *h, int chosen, uint32_t shift,
@@ -217,9 +217,11 @@ static void check_kernel(harness_place *p, const harness_case *h, const op_kerne
 
 /* The CPU widens bf16 here; kernels for tensor cores are looked at none the less. */
 static bool accepts(const op_kernel *k, const op_call *call) {
+    op_call other = *call;
     if (!k->accepts) return true;
     if (instructions_pin(INSTRUCTIONS_GROUPS) != STATUS_OK) return false;
-    bool taken = k->accepts(call);
+    other.capability = TENSOR_MEMORY;
+    bool taken = k->accepts(call) || k->accepts(&other);
     return instructions_pin("widened") == STATUS_OK && taken;
 }
 

@@ -135,8 +135,8 @@ static made product(int64_t rows, int64_t columns, int64_t depth, const matmul_a
 
 enum { SHORT = 512 /* depths */ };
 
-/* What the copy engine brings no thread writes into shared memory, and what groups of warps multiply none
- * reads: then a main loop takes no turns. */
+/* What the copy engine brings no thread writes into shared memory, and what groups of warps or tcgen05
+ * multiply none reads: then a main loop takes no turns. */
 static void check_loop(const char *name, const op_kernel *k, const made *once, const made *twice,
                        bool brought) {
     uint64_t turns = main_loop(name, k, once, twice);
@@ -146,19 +146,21 @@ static void check_loop(const char *name, const op_kernel *k, const made *once, c
 static bool are_groups(const char *kind) { return strcmp(kind, INSTRUCTIONS_GROUPS) == 0; }
 
 /* In every form, in small and in large tiles, and where lines don't begin at sixteen bytes. */
-static void products(const char *kind) {
+static void products(const char *kind, uint32_t of) {
     static const int64_t lines[] = { 128, 1280, 1284 };
     assert_int_equal(instructions_pin(kind), STATUS_OK);
+    capability = of;
     for (int form = 0; form < 4; form++)
         for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
             char name[100];
             matmul_attributes t = { form & 1, form >> 1, DTYPE_F32 };
             int64_t n = lines[i], odd = n % 8;
             made once = product(n, n, SHORT + odd, &t), twice = product(n, n, 2 * SHORT + odd, &t);
-            snprintf(name, sizeof name, "%s, %lld lines, %s, %s", kind, (long long)n,
+            snprintf(name, sizeof name, "%s, %u, %lld lines, %s, %s", kind, of, (long long)n,
                      t.ta ? "a transposed" : "a", t.tb ? "b transposed" : "b");
             check_loop(name, op_matmul.tensor, &once, &twice, are_groups(kind) && !odd);
         }
+    capability = 90;
 }
 
 static made of_floats(int64_t lines, int64_t depth, const matmul_fp8_attributes *t) {
@@ -219,7 +221,7 @@ static void products_of_codes(void) {
 
 static void products_never_wait_for_banks(void **state) {
     (void)state;
-    products(INSTRUCTIONS_TENSOR), products(INSTRUCTIONS_GROUPS);
+    products(INSTRUCTIONS_TENSOR, 90), products(INSTRUCTIONS_GROUPS, 90), products(INSTRUCTIONS_GROUPS, 100);
     products_of_floats(INSTRUCTIONS_TENSOR), products_of_floats(INSTRUCTIONS_GROUPS);
     products_of_codes();
 }

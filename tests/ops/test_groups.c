@@ -1,6 +1,6 @@
-/* Products by groups of warps, emulated: the emulation finds what a GPU would do wrong now and then, in them
- * and in bulk copies, and reads every layout of an operand that a descriptor can say. Products have the same
- * bits whichever way their operands come. */
+/* Products by groups of warps, and in tensor memory, emulated: the emulation finds what a GPU would do wrong
+ * now and then, in them and in bulk copies, and reads every layout of an operand that a descriptor can say.
+ * Products have the same bits whichever way their operands come. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,8 +22,10 @@
 #include "device/cuda/emulate_order.h"
 #include "mistaken_bulk.h"
 #include "mistaken_groups.h"
+#include "mistaken_tmem.h"
 
 static bool run_bulk(int which) { return bulk_mistake_run(which, false); }
+static bool run_tmem(int which) { return tmem_mistake_run(which, false); }
 
 /* How a product ends in a process of its own: its status, and what it said. */
 static int status_of(bool (*run)(int which), int which, char *said, size_t bytes) {
@@ -89,6 +91,38 @@ static void what_the_engine_reads_comes_by_it(void **state) {
     assert_true(bulk_is_taken());
 }
 
+static void mistakes_in_tensor_memory_are_found(void **state) {
+    (void)state;
+    for (int i = 0; tmem_mistakes[i].name; i++)
+        is_found(run_tmem, i, tmem_mistakes[i].name, tmem_mistakes[i].said);
+    assert_true(tmem_mistake_run(0, true));
+}
+
+/* By hand from the PTX ISA's tables 40 and 42: sums of f32 0x10; bf16 0x480; a crossed 0x8000, b 0x10000; 64
+ * columns 8 << 17 = 0x100000, 256 32 << 17 = 0x400000; 128 lines 8 << 24 = 0x8000000. Of a descriptor: 16
+ * bytes 1 << 16, 1024 bytes 64 << 32, fixed 1 << 46, rows of 128 bytes 2 << 61. */
+static void what_tcgen05_is_told(void **state) {
+    (void)state;
+    assert_int_equal(tmem_form(true, false, false, false), 0x8100490);
+    assert_int_equal(tmem_form(true, true, false, false), 0x8108490);
+    assert_int_equal(tmem_form(true, true, true, false), 0x8118490);
+    assert_int_equal(tmem_form(false, false, true, false), 0x8110010);
+    assert_int_equal(tmem_form(true, false, false, true), 0x8400490);
+    assert_true(tmem_descriptor(16, 1024) == 0x4000404000010000);
+    assert_true(tmem_descriptor(8192, 1024) == 0x4000404002000000);
+}
+
+static void products_in_tensor_memory_are_the_same(void **state) {
+    (void)state;
+    for (int order = EMULATE_FORWARD; order < EMULATE_ORDERS; order++) {
+        int brought = 0;
+        emulate_order_set((emulate_order)order);
+        assert_int_equal(tmem_products_differ(&brought), 0);
+        assert_int_equal(brought, 16);
+    }
+    emulate_order_set(EMULATE_FORWARD);
+}
+
 static void layouts_are_read(void **state) {
     (void)state;
     for (int swizzle = 0; swizzle < GROUP_SWIZZLES; swizzle++)
@@ -97,14 +131,19 @@ static void layouts_are_read(void **state) {
                 fail_msg("swizzle %d, crossed %d", swizzle, crossed);
 }
 
-int main(void) {
+/* With an argument, the test of that name only. */
+int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(mistakes_are_found),
         cmocka_unit_test(layouts_are_read),
         cmocka_unit_test(mistakes_of_bulk_copies_are_found),
         cmocka_unit_test(bulk_copies_bring_the_same),
         cmocka_unit_test(what_the_engine_reads_comes_by_it),
+        cmocka_unit_test(what_tcgen05_is_told),
+        cmocka_unit_test(mistakes_in_tensor_memory_are_found),
+        cmocka_unit_test(products_in_tensor_memory_are_the_same),
     };
+    if (argc > 1) cmocka_set_test_filter(argv[1]);
     threads_set(1);
     return cmocka_run_group_tests_name("groups of warps", tests, NULL, NULL);
 }

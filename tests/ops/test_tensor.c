@@ -1,6 +1,7 @@
-/* Products on tensor cores, emulated, by warps and by groups of warps: what they promise whatever the tile. A
- * row has the same bits alone and among others, at any address; a product that is cut at whole slices of its
- * depth and chained has those of the whole; GELU in the product has those of the two one after the other. */
+/* Products on tensor cores, emulated, by warps, by groups of warps and in tensor memory: what they promise
+ * whatever the tile. A row has the same bits alone and among others, at any address; a product that is cut at
+ * whole slices of its depth and chained has those of the whole; GELU in the product has those of the two one
+ * after the other. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,9 +25,17 @@
 #include "ops/matmul/matmul.h"
 #include "ops/matmul_gelu/matmul_gelu.h"
 
-enum { CAPABILITY = 90, SLICE = THREADS_ROW_TILE };
+enum { SLICE = THREADS_ROW_TILE };
 
-static const char *kind; /* of the products that are tested, as instructions_pin has it */
+/* Of the products that are tested: what is pinned, the GPU that is asked, and how their kernels' names end.
+ */
+static const char *kind, *ending;
+static uint32_t capability = 90;
+
+static int pin(const char *pinned, uint32_t of, const char *name) {
+    kind = pinned, capability = of, ending = name;
+    return instructions_pin(kind) != STATUS_OK;
+}
 
 /* op(a) is rows x depth, op(b) depth x columns. */
 typedef struct {
@@ -76,11 +85,11 @@ static void run_first(const op_kernel *k, const op_arg *in, uint16_t count, op_a
                   .out = out,
                   .in_count = count,
                   .out_count = 1,
-                  .capability = CAPABILITY,
+                  .capability = capability,
                   .attributes = attributes };
     k = first_of(k, &c);
     assert_non_null(k);
-    assert_int_equal(strstr(k->name, "_cuda_group") != NULL, strcmp(kind, INSTRUCTIONS_GROUPS) == 0);
+    assert_non_null(strstr(k->name, ending));
     k->run(&c);
 }
 
@@ -243,8 +252,8 @@ static void gelu_in_the_product(void **state) {
 }
 
 /* A twin adds the products of an instruction exactly, and rounds once: so in emulation both kinds have the
- * same bits, which shows that groups of warps multiply what warps do, from wherever it lies. */
-static void groups_multiply_the_same(void **state) {
+ * same bits, which shows that others multiply what warps do, from wherever it lies. */
+static void others_multiply_the_same(void **state) {
     (void)state;
     static const form forms[] = {
         { 200, 328, 200, false, false, DTYPE_BF16 }, { 136, 200, 328, true, false, DTYPE_F16 },
@@ -254,15 +263,13 @@ static void groups_multiply_the_same(void **state) {
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         whole w;
         whole_open(&w, &forms[i]);
-        const char *other = kind;
-        kind = INSTRUCTIONS_TENSOR;
-        assert_int_equal(instructions_pin(kind), STATUS_OK);
+        const char *other = kind, *name = ending;
+        assert_int_equal(pin(INSTRUCTIONS_TENSOR, capability, "_cuda_tensor"), 0);
         int64_t n = w.f.rows * w.f.columns;
         float *y = room(n, DTYPE_F32);
         product(&w.f, w.a, w.b, w.bias, NULL, DTYPE_F32, y);
         assert_memory_equal(y, w.y, (size_t)n * sizeof *y);
-        kind = other;
-        assert_int_equal(instructions_pin(kind), STATUS_OK);
+        assert_int_equal(pin(other, capability, name), 0);
         memory_free(y);
         whole_close(&w);
     }
@@ -292,7 +299,12 @@ static void they_are_asked_for(void **state) {
                   { "tensor-groups", 90, DTYPE_F16, DTYPE_BF16, NULL },
                   { "tensor-groups", 90, DTYPE_F32, DTYPE_F32, NULL },
                   { "tensor-groups", 89, DTYPE_BF16, DTYPE_BF16, "matmul_cuda_tensor" },
-                  { "tensor-groups", 100, DTYPE_BF16, DTYPE_BF16, "matmul_cuda_tensor" },
+                  { "tensor-groups", 100, DTYPE_BF16, DTYPE_BF16, "matmul_cuda_tmem" },
+                  { "tensor-groups", 100, DTYPE_F16, DTYPE_F16, "matmul_cuda_tmem" },
+                  { "tensor-groups", 100, DTYPE_F32, DTYPE_F32, NULL },
+                  { "tensor-groups", 103, DTYPE_BF16, DTYPE_BF16, "matmul_cuda_tensor" },
+                  { "tensor-cores", 100, DTYPE_BF16, DTYPE_BF16, "matmul_cuda_tensor" },
+                  { "auto", 100, DTYPE_BF16, DTYPE_BF16, NULL },
                   { "tensor-groups", 75, DTYPE_BF16, DTYPE_BF16, NULL },
                   { "auto", 90, DTYPE_BF16, DTYPE_BF16, NULL }, /* until a GPU has confirmed them */
                   { "plain", 90, DTYPE_BF16, DTYPE_BF16, NULL },
@@ -306,27 +318,30 @@ static void they_are_asked_for(void **state) {
     assert_int_equal(instructions_pin(kind), STATUS_OK);
 }
 
-/* A plan for such a GPU has them, as the device's own, and reckons with their rate. */
+/* A plan for such a GPU has them, as the device's own, and reckons with their rate. In tensor memory this one
+ * has half as many blocks, of fewer than there are multiprocessors. */
 static void plans_take_them(void **state) {
     (void)state;
-    static const device_gpu gpu = { .name = "some",
-                                    .title = "some GPU",
-                                    .capability = CAPABILITY,
-                                    .multiprocessors = 100,
-                                    .memory = 1ull << 30,
-                                    .f32 = 1e13,
-                                    .f16 = 1e14,
-                                    .bandwidth = 1e15,
-                                    .call_seconds = 1e-12 };
-    static const char *const pins[] = { "widened", INSTRUCTIONS_TENSOR, INSTRUCTIONS_GROUPS },
+    static device_gpu gpu = { .name = "some",
+                              .title = "some GPU",
+                              .capability = 90,
+                              .multiprocessors = 100,
+                              .memory = 1ull << 30,
+                              .f32 = 1e13,
+                              .f16 = 1e14,
+                              .bandwidth = 1e15,
+                              .call_seconds = 1e-12 };
+    static const char *const pins[] = { "widened", INSTRUCTIONS_TENSOR, INSTRUCTIONS_GROUPS,
+                                        INSTRUCTIONS_GROUPS },
                              *const names[] = { "matmul_cuda_plain", "matmul_cuda_tensor",
-                                                "matmul_cuda_group" };
-    double seconds[3];
-    for (int i = 0; i < 3; i++) {
+                                                "matmul_cuda_group", "matmul_cuda_tmem" };
+    double seconds[4];
+    for (int i = 0; i < 4; i++) {
         device_elsewhere at;
         graph g;
         program p = { 0 };
         assert_int_equal(instructions_pin(pins[i]), STATUS_OK);
+        gpu.capability = i == 3 ? 100 : 90;
         assert_int_equal(device_elsewhere_plan(&gpu, &at), STATUS_OK);
         assert_int_equal(graph_open(&g), STATUS_OK);
         graph_source a = { .name = "a", .shape = SHAPE(512, 512), .dtype = DTYPE_F16, .role = ROLE_INPUT };
@@ -343,7 +358,7 @@ static void plans_take_them(void **state) {
         seconds[i] = p.seconds;
         lower_close(&p);
     }
-    assert_true(seconds[1] < 0.1 * seconds[0] && seconds[2] <= seconds[1]);
+    assert_true(seconds[1] < 0.1 * seconds[0] && seconds[2] <= seconds[1] && seconds[3] < 0.2 * seconds[0]);
     assert_int_equal(instructions_pin(kind), STATUS_OK);
 }
 
@@ -354,19 +369,19 @@ int main(int argc, char **argv) {
         cmocka_unit_test(cuts_are_exact),     cmocka_unit_test(gelu_in_the_product),
         cmocka_unit_test(plans_take_them),
     };
-    const struct CMUnitTest of_groups[] = {
+    const struct CMUnitTest of_others[] = {
         cmocka_unit_test(a_row_has_its_bits),
         cmocka_unit_test(cuts_are_exact),
         cmocka_unit_test(gelu_in_the_product),
-        cmocka_unit_test(groups_multiply_the_same),
+        cmocka_unit_test(others_multiply_the_same),
     };
     if (argc > 1) cmocka_set_test_filter(argv[1]);
-    kind = INSTRUCTIONS_TENSOR;
-    if (instructions_pin(kind) != STATUS_OK) return 1;
+    if (pin(INSTRUCTIONS_TENSOR, 90, "_cuda_tensor")) return 1;
     int failed = cmocka_run_group_tests_name("products on tensor cores", tests, NULL, NULL);
-    kind = INSTRUCTIONS_GROUPS;
-    if (instructions_pin(kind) != STATUS_OK) return 1;
-    return failed + cmocka_run_group_tests_name("by groups of warps", of_groups, NULL, NULL);
+    if (pin(INSTRUCTIONS_GROUPS, 90, "_cuda_group")) return 1;
+    failed += cmocka_run_group_tests_name("by groups of warps", of_others, NULL, NULL);
+    if (pin(INSTRUCTIONS_GROUPS, 100, "_cuda_tmem")) return 1;
+    return failed + cmocka_run_group_tests_name("in tensor memory", of_others, NULL, NULL);
 }
 
 #else

@@ -314,7 +314,7 @@ void run_block(void *context, int64_t tile, int) {
     b.thread = g->thread, b.arguments = g->arguments, b.kernel = s.kernel, b.apart = s.apart;
     give_room(b, s);
     if (s.shared) memset(b.shared, 0xff, s.shared); /* NaN in every type */
-    shared_begins(s.shared), bulk_begins(s.shared);
+    shared_begins(s.shared), bulk_begins(s.shared), tmem_begins_block();
     place_threads(b, s,
                   order_now == EMULATE_REVERSED ? blocks - 1 - (unsigned long)tile : (unsigned long)tile);
     if (watching) watching->block(b.shared, s.shared, b.warps, sizeof b.warps);
@@ -322,7 +322,7 @@ void run_block(void *context, int64_t tile, int) {
         run_apart(b);
     else
         run_meeting(b);
-    bulk_ends();
+    tmem_ends_block(), bulk_ends();
     if (watching) watching->block_ends();
     now = outer;
 }

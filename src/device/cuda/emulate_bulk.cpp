@@ -180,6 +180,7 @@ void bulk_barrier_arrive(const void *at, unsigned bytes, site where) {
     if (b.left == 0) stop("more threads arrive at a barrier than it was made for");
     b.left--, b.expected += bytes;
     if (b.expected > MOST_BYTES) stop("more bytes are expected than a barrier counts");
+    tmem_arrives(thread_now().thread);
     if (turns(b)) let_others_run(where);
 }
 
@@ -187,8 +188,28 @@ void bulk_barrier_wait(const void *at, unsigned parity, site where) {
     unsigned number = number_of(at);
     barrier_now &b = usable(number);
     while ((b.phase & 1) == parity)
-        if (!lands(number)) give_way(where);
+        if (!lands(number) && !tmem_lands(number)) give_way(where);
     b.waited[thread_now().thread] = b.phase;
+    tmem_waited(thread_now().thread);
+}
+
+unsigned bulk_committed(const void *at) {
+    unsigned number = number_of(at);
+    if (!usable(number).shown) stop("tensor cores have not been shown a barrier (fence.proxy.async)");
+    return number;
+}
+
+unsigned bulk_arrived(unsigned number) {
+    barrier_now &b = *now().barriers[number];
+    const unsigned phase = b.phase;
+    if (b.left == 0) stop("more arrive at a barrier than it was made for");
+    b.left--, went_on();
+    turns(b);
+    return phase;
+}
+
+bool bulk_waited(unsigned number, unsigned phase, unsigned thread) {
+    return now().barriers[number]->waited[thread] > phase;
 }
 
 /* ---- copies ---- */
@@ -212,6 +233,7 @@ void bulk_copy_begins(const void *to, unsigned pieces, const void *barrier) {
     }
     c->pieces.reserve(pieces);
     e.under_way.push_back(std::move(c));
+    went_on(); /* who waits for it may have it come */
 }
 
 void bulk_copy_reads(const eight &bytes) { now().under_way.back()->pieces.push_back({ bytes }); }

@@ -30,6 +30,26 @@ void bulk_shown(unsigned thread);
 void bulk_read(unsigned offset, unsigned thread);
 void bulk_written(unsigned offset);
 
+/* Of what tensor cores read by themselves (emulate_mma_group.h): where an address of shared memory is; the
+ * running thread has them multiply sixteen bytes from there, and found these; are they still there? */
+unsigned shared_offset(unsigned address);
+void shared_multiplied(unsigned offset, const void *bytes);
+bool shared_is(unsigned offset, const void *bytes);
+
+/* A barrier that a commit will arrive at, by its number; it arrives, in the phase that it says; has the
+ * thread waited until this phase was over? */
+unsigned bulk_committed(const void *barrier);
+unsigned bulk_arrived(unsigned number);
+bool bulk_waited(unsigned number, unsigned phase, unsigned thread);
+
+/* Of tensor memory (emulate_tmem.h): a block begins, and ends; what a commit waits for is done, and it
+ * arrives at this barrier (false: none would); a thread has waited for a barrier, and arrives at one. */
+void tmem_begins_block();
+void tmem_ends_block();
+bool tmem_lands(unsigned barrier);
+void tmem_waited(unsigned thread);
+void tmem_arrives(unsigned thread);
+
 /* Four warps wait for each other. Orders no memory. */
 void meet_group(site at);
 

@@ -74,10 +74,7 @@ unsigned address_of(const operand &o, unsigned i, unsigned j) {
 /* Piece n of an operand of so many lines; offset in shared memory. */
 unsigned offset_of(uint64_t bits, bool crossed, unsigned lines, unsigned n) {
     unsigned each = crossed ? lines / 8 : 2;
-    unsigned at = address_of(decode(bits, crossed), n / each, n % each) - BEGINS_AT;
-    if (at % PIECE || (size_t)at + PIECE > view().seen.size())
-        stop("a descriptor points out of shared memory");
-    return at;
+    return shared_offset(address_of(decode(bits, crossed), n / each, n % each));
 }
 
 /* ---- products that are under way ---- */
@@ -159,9 +156,7 @@ void multiply(const product &p) {
 
 void is_as_it_was(const std::vector<piece> &pieces) {
     for (const piece &p : pieces)
-        if (memcmp(&p.bytes, &view().seen[p.offset], PIECE) != 0 ||
-            memcmp(&p.bytes, shared() + p.offset, PIECE) != 0)
-            stop("shared memory is written that a product under way reads");
+        if (!shared_is(p.offset, &p.bytes)) stop("shared memory is written that a product under way reads");
 }
 
 void publish(const accumulators &s) {
@@ -266,6 +261,24 @@ void shared_brought(unsigned offset, const eight &bytes) {
 
 unsigned shared_at(const void *at) { return BEGINS_AT + (unsigned)((uintptr_t)at - (uintptr_t)shared()); }
 
+unsigned shared_offset(unsigned address) {
+    const unsigned at = address - BEGINS_AT;
+    if (at % PIECE || (size_t)at + PIECE > view().seen.size())
+        stop("a descriptor points out of shared memory");
+    return at;
+}
+
+void shared_multiplied(unsigned offset, const void *bytes) {
+    bulk_read(offset, thread_now());
+    if (memcmp(bytes, &view().seen[offset], PIECE) != 0)
+        stop(
+            "tensor cores haven't been shown what they multiply (fence.proxy.async), or it is being written");
+}
+
+bool shared_is(unsigned offset, const void *bytes) {
+    return memcmp(bytes, &view().seen[offset], PIECE) == 0 && memcmp(bytes, shared() + offset, PIECE) == 0;
+}
+
 /* ---- products ---- */
 
 const void *group_reads(const group_product &p, unsigned n, site) {
@@ -281,10 +294,7 @@ void group_read(const group_product &p, unsigned n, const eight &bytes, site at)
     unsigned first = n ? (n - 1) * GPU_GROUP : 0;
     unsigned offset =
         n ? offset_of(p.b, p.b_crossed, p.columns, first + lane) : offset_of(p.a, p.a_crossed, LINES, lane);
-    bulk_read(offset, thread);
-    if (memcmp(&bytes, &view().seen[offset], PIECE) != 0)
-        stop(
-            "tensor cores haven't been shown what they multiply (fence.proxy.async), or it is being written");
+    shared_multiplied(offset, &bytes);
     if (to.size() <= first + lane) to.resize(n ? 2 * p.columns : 2 * LINES);
     to[first + lane] = { offset, bytes };
     (void)at;

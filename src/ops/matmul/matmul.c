@@ -256,5 +256,5 @@ const op_def op_matmul = { .name = "matmul",
                            .cpu = matmul_cpu,
                            .cuda = OP_CUDA(matmul_cuda),
                            .tensor = OP_CUDA(matmul_tensor),
-                           .confirm = { .tensor = { CONFIRM_GROUPS, CONFIRM_PRODUCTS } },
+                           .confirm = { .tensor = { CONFIRM_GROUPS, CONFIRM_TMEM, CONFIRM_PRODUCTS } },
                            .cases = cases };

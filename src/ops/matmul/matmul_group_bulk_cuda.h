@@ -101,16 +101,17 @@ GPU_INLINE void group_bring(uint16_t *to, const gpu_bulk_map *map, int line, int
     }
 }
 
-/* By one thread: all stages, one after the other, each as soon as its place is free. F: where they lie. */
-template <class S, class F, class P>
-GPU_INLINE void group_bring_all(const P &p, const group_ring<S> &ring, const tensor_place &at, int stages) {
+/* By one thread: all stages, one after the other, each as soon as its place is free. F: where they lie; R:
+ * the ring. */
+template <class S, class F, class R, class P>
+GPU_INLINE void group_bring_all(const P &p, const R &ring, const tensor_place &at, int stages) {
     group_turn<S> turn = { 0, 0 };
 #pragma unroll 1
     for (int s = 0; s < stages; s++) {
         gpu_barrier *full = ring.full + turn.stage;
         uint16_t *stage = ring.stage(turn.stage);
         gpu_barrier_wait(ring.empty + turn.stage, turn.round ^ 1);
-        gpu_barrier_expect(full, group_ring<S>::STAGE_BYTES);
+        gpu_barrier_expect(full, R::STAGE_BYTES);
         group_bring<typename F::of_a, S::ROWS, F::A_IS_CROSSED>(stage, &p.a.map, (int)at.row, s * F::DEPTHS,
                                                                 full);
         group_bring<typename F::of_b, S::COLUMNS, F::B_IS_CROSSED>(stage + F::OF_A, &p.b.map, (int)at.column,

@@ -89,7 +89,8 @@ __global__ void __launch_bounds__(S::THREADS, S::BLOCKS)
 
 /* Both operands of the same 16 bits, on 9.0, where groups are asked for. */
 static inline bool matmul_group_accepts(const op_call *c) {
-    return gpu_group_known(c->capability) && instructions_groups() && matmul_tensor_accepts(c);
+    return gpu_group_known(c->capability) && instructions_groups(CONFIRM_GROUPS, c->capability) &&
+           matmul_tensor_accepts(c);
 }
 
 typedef group_tile<2, 192, 5, 1> group_wide;

@@ -1,6 +1,6 @@
-/* The plain product on tensor cores: in a file of its own, since compiling it takes long. That by groups of
- * warps is in another (matmul_group_cuda.cu), for the same reason. */
-#include "ops/matmul/matmul_group_cuda.h"
+/* The plain product on tensor cores: in a file of its own, since compiling it takes long. Those that one
+ * capability alone has are in others (matmul_group_cuda.cu, matmul_tmem_cuda.cu), for the same reason. */
+#include "ops/matmul/matmul_tmem_cuda.h"
 
 static void run(const op_call *c) {
     const matmul_attributes *t = (const matmul_attributes *)c->attributes;
@@ -8,4 +8,5 @@ static void run(const op_call *c) {
 }
 
 CUDA_KERNELS(matmul_tensor, { "matmul_cuda_group", matmul_group_accepts, NULL, matmul_group_run },
+             { "matmul_cuda_tmem", matmul_tmem_accepts, NULL, matmul_tmem_run },
              { "matmul_cuda_tensor", matmul_tensor_accepts, NULL, run });

@@ -15,9 +15,9 @@ static bool accepts(const op_call *c) {
 }
 
 static bool group_accepts(const op_call *c) {
-    return instructions_groups() && instructions_tensor(CONFIRM_GROUPS_FLOATS, c->capability) &&
-           gpu_group_known(c->capability) && (matmul_fp8_of(c)->ta || codes_are_multiplied(c)) &&
-           cuda_accepts(c);
+    return instructions_groups(CONFIRM_GROUPS, c->capability) &&
+           instructions_groups(CONFIRM_GROUPS_FLOATS, c->capability) && gpu_group_known(c->capability) &&
+           (matmul_fp8_of(c)->ta || codes_are_multiplied(c)) && cuda_accepts(c);
 }
 
 CUDA_KERNELS(matmul_fp8_tensor,

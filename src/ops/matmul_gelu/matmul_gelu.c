@@ -106,7 +106,7 @@ const op_def op_matmul_gelu = { .name = "matmul_gelu",
                                 .cpu = matmul_gelu_cpu,
                                 .cuda = OP_CUDA(matmul_gelu_cuda),
                                 .tensor = OP_CUDA(matmul_gelu_tensor),
-                                .confirm = { .tensor = { CONFIRM_GROUPS, CONFIRM_PRODUCTS } },
+                                .confirm = { .tensor = { CONFIRM_GROUPS, CONFIRM_TMEM, CONFIRM_PRODUCTS } },
                                 .cases = cases };
 
 const op_def op_matmul_gelu_backward = { .name = "matmul_gelu_backward",
@@ -121,5 +121,6 @@ const op_def op_matmul_gelu_backward = { .name = "matmul_gelu_backward",
                                          .cpu = matmul_gelu_backward_cpu,
                                          .cuda = OP_CUDA(matmul_gelu_backward_cuda),
                                          .tensor = OP_CUDA(matmul_gelu_backward_tensor),
-                                         .confirm = { .tensor = { CONFIRM_GROUPS, CONFIRM_PRODUCTS } },
+                                         .confirm = { .tensor = { CONFIRM_GROUPS, CONFIRM_TMEM,
+                                                                  CONFIRM_PRODUCTS } },
                                          .cases = backward_cases };

@@ -68,3 +68,5 @@ static inline E matmul_gelu_end_of(const op_call *c, const cuda_span &second) {
 /* On tensor cores by groups of warps (matmul_gelu_group_cuda.cu). */
 void matmul_gelu_group_run(const op_call *c);
 void matmul_gelu_group_run_backward(const op_call *c);
+void matmul_gelu_tmem_run(const op_call *c);
+void matmul_gelu_tmem_run_backward(const op_call *c);
