@@ -1,6 +1,6 @@
 #include "mistaken_kernels.h"
 
-#include "device/cuda/gpu.h"
+#include "device/cuda/mma_group.h"
 
 enum { N = MISTAKEN_NUMBERS };
 
@@ -50,6 +50,31 @@ __global__ void less_first(float *x, bool mended) {
     x[threadIdx.x] -= first;
 }
 static void run_place(bool mended, float *x, float *, float *) { GPU_LAUNCH(less_first, 1, N, 0, x, mended); }
+
+/* A group multiplies what another one writes, the same numbers as before. */
+__global__ void group_beside(float *y, bool mended) {
+    enum { A = 64 * GPU_GROUP_ROW, B = 8 * GPU_GROUP_ROW /* bytes */ };
+    GPU_SHARED(unsigned char, all);
+    unsigned char *a = gpu_group_aligned(all);
+    const int i = (int)threadIdx.x;
+    float sum[1][4] = { { 0, 0, 0, 0 } };
+    for (int k = i; k < (A + B) / 16; k += N) gpu_set16(a + 16 * k, { 0, 0, 0, 0 });
+    gpu_group_show();
+    __syncthreads();
+    if (i < GPU_GROUP) {
+        gpu_group_fence();
+        gpu_group_mma<false, false>(gpu_bf16(), sum, gpu_group_operand(a, 16, 8 * GPU_GROUP_ROW),
+                                    gpu_group_operand(a + A, 16, 8 * GPU_GROUP_ROW), 0);
+        gpu_group_commit();
+        gpu_group_wait<0>(sum);
+    }
+    if (mended) __syncthreads();
+    if (i == N - 1) *(float *)a = 0;
+    y[i] = sum[0][0];
+}
+static void run_group(bool mended, float *, float *y, float *) {
+    GPU_LAUNCH(group_beside, 1, N, 72 * GPU_GROUP_ROW + GPU_GROUP_ALIGNED, y, mended);
+}
 
 /* Shared memory is used again before all have read it. */
 __global__ void twice(const float *x, float *y, bool mended) {
@@ -141,6 +166,7 @@ const mistaken_kernel mistaken_kernels[] = {
     { "the other half of a warp", "a race", run_half },
     { "in place", "a race", run_place },
     { "shared memory again", "a race", run_twice },
+    { "what a product of another group reads", "a race", run_group },
     { "blocks at one place", "of another block", run_blocks },
     { "a neighbour of 16 bits", "a race", run_halves },
     { "beyond an operand", "reads what is not its memory", run_beyond },

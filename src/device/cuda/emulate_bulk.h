@@ -49,6 +49,7 @@ inline void gpu_barrier_wait(gpu_barrier *b, unsigned parity, EMULATE_SITE) {
 inline void gpu_bulk_copy(void *to, const gpu_bulk_map *map, int x, int y, gpu_barrier *b) {
     enum { PIECE = 16, PIECES = GPU_GROUP_ROW / PIECE };
     const gpu_bulk_matrix m = map->of;
+    emulate::aside(true);
     if (x < 0 || y < 0 || (unsigned)x * m.bytes % PIECE)
         emulate::bulk_refused("a tile begins where the emulation doesn't know one to");
     emulate::bulk_copy_begins(to, m.tile_high * PIECES, b);
@@ -63,6 +64,7 @@ inline void gpu_bulk_copy(void *to, const gpu_bulk_map *map, int x, int y, gpu_b
             emulate_some_of(bytes, from, (int)inside);
         emulate::bulk_copy_reads(bytes);
     }
+    emulate::aside(false);
 }
 inline void gpu_bulk_prefetch(const gpu_bulk_map *) {}
 

@@ -71,6 +71,13 @@ unsigned address_of(const operand &o, unsigned i, unsigned j) {
     return at ^ (at >> 7 & (o.pieces - 1)) << 4;
 }
 
+/* The piece that thread `lane` of a group reads in turn n, of all turns of an operand: eight neighbours have
+ * the eight rows of a core matrix. */
+unsigned piece_read(bool crossed, unsigned lines, unsigned n, unsigned lane) {
+    const unsigned each = crossed ? lines / 8 : 2, m = n * GPU_GROUP + lane;
+    return (m / (8 * each) * 8 + m % 8) * each + m / 8 % each;
+}
+
 /* Piece n of an operand of so many lines; offset in shared memory. */
 unsigned offset_of(uint64_t bits, bool crossed, unsigned lines, unsigned n) {
     unsigned each = crossed ? lines / 8 : 2;
@@ -282,21 +289,23 @@ bool shared_is(unsigned offset, const void *bytes) {
 /* ---- products ---- */
 
 const void *group_reads(const group_product &p, unsigned n, site) {
-    unsigned lane = thread_now() % GPU_GROUP, piece = n * GPU_GROUP + lane - GPU_GROUP;
-    if (n == 0) return shared() + offset_of(p.a, p.a_crossed, LINES, lane);
-    return piece < 2 * p.columns ? shared() + offset_of(p.b, p.b_crossed, p.columns, piece) : NULL;
+    unsigned lane = thread_now() % GPU_GROUP;
+    if (n == 0) return shared() + offset_of(p.a, p.a_crossed, LINES, piece_read(p.a_crossed, LINES, 0, lane));
+    if ((n - 1) * GPU_GROUP + lane >= 2 * p.columns) return NULL;
+    return shared() + offset_of(p.b, p.b_crossed, p.columns, piece_read(p.b_crossed, p.columns, n - 1, lane));
 }
 
 void group_read(const group_product &p, unsigned n, const eight &bytes, site at) {
     unsigned thread = thread_now(), lane = thread % GPU_GROUP;
     group &g = group_of(thread);
     std::vector<piece> &to = n ? g.b : g.a;
-    unsigned first = n ? (n - 1) * GPU_GROUP : 0;
-    unsigned offset =
-        n ? offset_of(p.b, p.b_crossed, p.columns, first + lane) : offset_of(p.a, p.a_crossed, LINES, lane);
+    const bool crossed = n ? p.b_crossed : p.a_crossed;
+    const unsigned lines = n ? p.columns : (unsigned)LINES;
+    const unsigned number = piece_read(crossed, lines, n ? n - 1 : 0, lane);
+    const unsigned offset = offset_of(n ? p.b : p.a, crossed, lines, number);
     shared_multiplied(offset, &bytes);
-    if (to.size() <= first + lane) to.resize(n ? 2 * p.columns : 2 * LINES);
-    to[first + lane] = { offset, bytes };
+    if (to.empty()) to.resize(2 * lines);
+    to[number] = { offset, bytes };
     (void)at;
 }
 

@@ -7,7 +7,10 @@
  * with a sentence: a product that begins without a fence since the last wait; threads of a group that begin
  * different ones; a descriptor that points out of shared memory, or has what the emulation doesn't know; what
  * is multiplied and was not shown, or is written before the wait; sums that are written before it; a thread
- * that ends before its products have. Each thread reads its part of the operands where a watch sees it. */
+ * that ends before its products have.
+ *
+ * Each thread reads its part of the operands where a watch sees it, when the product begins: eight threads
+ * the eight rows of a core matrix, which come in one turn of the banks where they are swizzled. */
 #pragma once
 
 #include "device/cuda/emulate_mma.h"
@@ -65,7 +68,9 @@ inline void gpu_group_mma(T type, float (&d)[FRAGMENTS][4], uint64_t a, uint64_t
     emulate::site at = { "wgmma.mma_async", file, line };
     emulate::group_product p = { d[0],      8 * FRAGMENTS, emulate_group_numbers(type), a, b, A_CROSSED,
                                  B_CROSSED, onto != 0 };
-    for (unsigned n = 0; const void *from = emulate::group_reads(p, n, at); n++)
-        emulate::group_read(p, n, *emulate::wide<emulate::eight>((void *)from), at);
+    for (unsigned n = 0; const void *from = emulate::group_reads(p, n, at); n++) {
+        const emulate::eight bytes = *emulate::wide<emulate::eight>((void *)from); /* read here */
+        emulate::group_read(p, n, bytes, at);
+    }
     emulate::group_begins(p, at);
 }

@@ -228,9 +228,12 @@ uint32_t place_number(uintptr_t where) {
 
 enum { PLACE_SHIFT = 37, WARP_SHIFT = 32 };
 
+enum { ROW = 8 /* accesses of sixteen bytes, in which the copy engine reads a row */ };
+
 /* The request that the running thread's next access at this place belongs to. */
 uint64_t request_of(const running &r, uintptr_t where) {
     uint64_t place = place_number(where), time = w.times[place][r.thread]++;
+    if (r.aside) time /= ROW;
     return (place << PLACE_SHIFT) | ((uint64_t)(r.thread / WARP) << WARP_SHIFT) | (uint32_t)time;
 }
 

@@ -8,7 +8,8 @@
  *   the host's.
  * - What it reads and nobody has written: scratch, results. (Shared memory is NaN at first, which shows.)
  * - Traffic: the bytes that threads ask for, and the sectors of 32 bytes that the requests of warps touch.
- *   What the lanes of a warp read or write at one place of the program, the k-th time each, is a request.
+ *   What the lanes of a warp read or write at one place of the program, the k-th time each, is a request; of
+ *   the copy engine a row of 128 bytes is one.
  * - Conflicts of shared memory's 32 banks, of 4 bytes each: a request takes as many turns as the lanes want
  *   words of one bank. Of 8 bytes a lane sixteen lanes are a request, of 16 bytes, as ldmatrix reads and
  *   cp.async writes, eight. Lanes at one word are no conflict. What units do beside the kernel is none.
