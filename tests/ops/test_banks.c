@@ -1,7 +1,7 @@
 /* Conflicts of shared memory's banks, as the watch of emulated kernels counts them
- * (device/cuda/emulate_watch.h): those of kernels of which they are known; and in the main loops of products
- * and attention on tensor cores there are none. What a block does more of where the sum is twice as long is
- * its main loop. */
+ * (device/cuda/emulate_watch.h): those of kernels of which they are known; and in products and attention on
+ * tensor cores there are none, from their beginnings to their ends. What a block does more of where the sum
+ * is twice as long is its main loop. And sectors of memory that products touch beside what they ask for. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -104,20 +104,24 @@ static emulate_traffic traffic_of(const op_kernel *k, const made *m) {
     return t;
 }
 
-/* How many turns a main loop takes; fails where banks make it wait. */
+/* Of the call that was watched last. */
+static void never_waits(const char *name, const emulate_traffic *t) {
+    emulate_conflicts c = { .where = "" };
+    uint64_t conflicts = t->conflicts[0] + t->conflicts[1];
+    if (!conflicts) return;
+    emulate_watch_conflicts(0, &c);
+    fail_msg("%s: %llu conflicts beside %llu turns, as at %s: %llu beside %llu", name,
+             (unsigned long long)conflicts, (unsigned long long)(t->turns[0] + t->turns[1]), c.where,
+             (unsigned long long)c.conflicts, (unsigned long long)c.turns);
+}
+
+/* How many turns a main loop takes; fails where banks make the calls wait. */
 static uint64_t main_loop(const char *name, const op_kernel *k, const made *once, const made *twice) {
-    emulate_traffic less = traffic_of(k, once), more = traffic_of(k, twice);
-    emulate_conflicts c;
-    uint64_t turns = 0, conflicts = 0;
-    for (int i = 0; i < 2; i++) {
-        turns += more.turns[i] - less.turns[i];
-        conflicts += more.conflicts[i] - less.conflicts[i];
-    }
-    if (conflicts && emulate_watch_conflicts(0, &c))
-        fail_msg("%s: %llu conflicts beside %llu turns, as at %s: %llu beside %llu", name,
-                 (unsigned long long)conflicts, (unsigned long long)turns, c.where,
-                 (unsigned long long)c.conflicts, (unsigned long long)c.turns);
-    return turns;
+    emulate_traffic less = traffic_of(k, once);
+    never_waits(name, &less);
+    emulate_traffic more = traffic_of(k, twice);
+    never_waits(name, &more);
+    return more.turns[0] + more.turns[1] - less.turns[0] - less.turns[1];
 }
 
 /* ---- products ---- */
@@ -135,19 +139,25 @@ static made product(int64_t rows, int64_t columns, int64_t depth, const matmul_a
 
 enum { SHORT = 512 /* depths */ };
 
-/* What the copy engine brings no thread writes into shared memory, and what groups of warps or tcgen05
- * multiply none reads: then a main loop takes no turns. */
-static void check_loop(const char *name, const op_kernel *k, const made *once, const made *twice,
-                       bool brought) {
-    uint64_t turns = main_loop(name, k, once, twice);
-    if (brought != !turns) fail_msg("%s: %llu turns", name, (unsigned long long)turns);
+/* The same, that begins with what was before. */
+static made chained(int64_t rows, int64_t columns, int64_t depth, const matmul_attributes *t) {
+    made m = product(rows, columns, depth, t);
+    m.in[MATMUL_ACCUMULATOR] = zeros(DTYPE_F32, matrix(rows, columns));
+    m.in_count = MATMUL_ACCUMULATOR + 1;
+    return m;
+}
+
+/* What the copy engine brings takes no turns; what groups of warps or tcgen05 multiply does. */
+static void check_loop(const char *name, const op_kernel *k, const made *once, const made *twice) {
+    if (!main_loop(name, k, once, twice)) fail_msg("%s: no turns", name);
 }
 
 static bool are_groups(const char *kind) { return strcmp(kind, INSTRUCTIONS_GROUPS) == 0; }
 
-/* In every form, in small and in large tiles, and where lines don't begin at sixteen bytes. */
+/* In every form, in small and in large tiles, where lines don't begin at sixteen bytes, and where ends have a
+ * number at a time. */
 static void products(const char *kind, uint32_t of) {
-    static const int64_t lines[] = { 128, 1280, 1284 };
+    static const int64_t lines[] = { 128, 1280, 1284, 1283 };
     assert_int_equal(instructions_pin(kind), STATUS_OK);
     capability = of;
     for (int form = 0; form < 4; form++)
@@ -158,7 +168,10 @@ static void products(const char *kind, uint32_t of) {
             made once = product(n, n, SHORT + odd, &t), twice = product(n, n, 2 * SHORT + odd, &t);
             snprintf(name, sizeof name, "%s, %u, %lld lines, %s, %s", kind, of, (long long)n,
                      t.ta ? "a transposed" : "a", t.tb ? "b transposed" : "b");
-            check_loop(name, op_matmul.tensor, &once, &twice, are_groups(kind) && !odd);
+            check_loop(name, op_matmul.tensor, &once, &twice);
+            once = chained(n, n, SHORT + odd, &t);
+            emulate_traffic whole = traffic_of(op_matmul.tensor, &once);
+            never_waits(name, &whole);
         }
     capability = 90;
 }
@@ -193,7 +206,7 @@ static void products_of_floats(const char *kind) {
                  twice = of_floats(lines[i], 2 * SHORT, &forms[f]);
             snprintf(name, sizeof name, "%s, floats of 8 bits, form %zu, %lld lines", kind, f,
                      (long long)lines[i]);
-            check_loop(name, op_matmul_fp8.tensor, &once, &twice, are_groups(kind) && !forms[f].ta);
+            check_loop(name, op_matmul_fp8.tensor, &once, &twice);
         }
     capability = 90;
 }
@@ -224,6 +237,38 @@ static void products_never_wait_for_banks(void **state) {
     products(INSTRUCTIONS_TENSOR, 90), products(INSTRUCTIONS_GROUPS, 90), products(INSTRUCTIONS_GROUPS, 100);
     products_of_floats(INSTRUCTIONS_TENSOR), products_of_floats(INSTRUCTIONS_GROUPS);
     products_of_codes();
+}
+
+/* ---- sectors ---- */
+
+/* Bytes of the sectors that are read, in 100 of those that are asked for. */
+static void touches_at_most(uint64_t most, const char *name, const op_kernel *k, const made *m) {
+    emulate_traffic t = traffic_of(k, m);
+    const uint64_t touched = t.sectors[0] * 32 * 100;
+    if (touched > most * t.asked[0])
+        fail_msg("%s: %llu sectors for %llu bytes", name, (unsigned long long)t.sectors[0],
+                 (unsigned long long)t.asked[0]);
+}
+
+/* Of the plain product on floats of 8 bits it is more: a step has eight depths, 8 bytes of a line's sector,
+ * and a scale is a byte of another one. */
+static void products_touch_whole_sectors(void **state) {
+    (void)state;
+    static const char *const kinds[] = { INSTRUCTIONS_TENSOR, INSTRUCTIONS_GROUPS };
+    static const int64_t lines[] = { 128, 1280 };
+    for (int form = 0; form < 4; form++)
+        for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+            char name[100];
+            matmul_attributes t = { form & 1, form >> 1, DTYPE_F32 };
+            snprintf(name, sizeof name, "form %d, %lld lines", form, (long long)lines[i]);
+            made m = product(lines[i], lines[i], SHORT, &t);
+            touches_at_most(102, name, op_matmul.cuda, &m);
+            for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+                assert_int_equal(instructions_pin(kinds[k]), STATUS_OK);
+                m = product(lines[i], lines[i], SHORT, &t);
+                touches_at_most(102, name, op_matmul.tensor, &m);
+            }
+        }
 }
 
 /* ---- attention ---- */
@@ -271,6 +316,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(turns_are_counted),
         cmocka_unit_test(products_never_wait_for_banks),
+        cmocka_unit_test(products_touch_whole_sectors),
         cmocka_unit_test(attention_never_waits_for_banks),
     };
     if (argc > 1) cmocka_set_test_filter(argv[1]);

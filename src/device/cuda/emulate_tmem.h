@@ -50,8 +50,10 @@ inline void gpu_tmem_after() { emulate::tmem_after(); }
 
 inline void gpu_tmem_mma(uint32_t d, uint64_t a, uint64_t b, uint32_t form, int onto) {
     const emulate::tmem_product p = { d, form, a, b, onto != 0 };
-    for (unsigned n = 0; const void *from = emulate::tmem_reads(p, n); n++)
-        emulate::tmem_operand_read(p, n, *emulate::wide<emulate::eight>((void *)from));
+    for (unsigned n = 0; const void *from = emulate::tmem_reads(p, n); n++) {
+        const emulate::eight bytes = *emulate::wide<emulate::eight>((void *)from); /* read here */
+        emulate::tmem_operand_read(p, n, bytes);
+    }
     emulate::tmem_begins(p);
 }
 inline void gpu_tmem_commit(gpu_barrier *b) { emulate::tmem_commit(b); }

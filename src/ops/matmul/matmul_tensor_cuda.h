@@ -225,39 +225,60 @@ GPU_INLINE tensor_place tensor_place_of(int64_t rows, int64_t columns) {
 }
 
 /* A warp's sums pass through its strip of shared memory, sixteen rows at a time: registers have them as
- * tensor cores do, memory has them by rows. f(place in the strip, row, column, all four of them inside and
- * aligned). One copy of the code for all types. */
+ * tensor cores do, memory has them by rows. f(place in the strip, row, column) for what this thread has of
+ * memory's side: a number, or four with `fours`, which are inside together, since then rows are whole fours.
+ * One copy of the code for all types.
+ *
+ * Lanes next to each other have neighbours, so banks are never waited for on this side. On the other, a lane
+ * has two neighbours of a row, which go as one access: half a warp at a time, whose four rows begin STRIP,
+ * eight banks, apart and are eight numbers wide. */
 template <class S, class P, class F>
 GPU_INLINE void tensor_each_of_strip(const P &p, int64_t row, int64_t column, bool fours, F f) {
-    enum { FOURS = S::WARP_COLUMNS / 4 };
+    const int each = fours ? 4 : 1, across = S::WARP_COLUMNS / each;
 #pragma unroll 1
-    for (int i = (int)threadIdx.x % 32; i < 16 * FOURS; i += 32) {
-        int r = i / FOURS, c = i % FOURS * 4;
+    for (int i = (int)threadIdx.x % 32; i < 16 * across; i += 32) {
+        int r = i / across, c = i % across * each;
         if (row + r >= p.a.lines) break;
-        if (fours && column + c + 4 <= p.b.lines)
-            f(r * S::STRIP + c, row + r, column + c, 4);
-        else if (column + c < p.b.lines) {
-            int64_t left = p.b.lines - column - c;
-            f(r * S::STRIP + c, row + r, column + c, -(int)(left < 4 ? left : 4));
-        }
+        if (column + c < p.b.lines) f(r * S::STRIP + c, row + r, column + c);
     }
+}
+
+/* Two neighbours in one access. */
+GPU_INLINE void tensor_get2(const float *at, float x[2]) {
+    uint64_t bits = *GPU_WIDE(uint64_t, (float *)at);
+    x[0] = half_float((uint32_t)bits), x[1] = half_float((uint32_t)(bits >> 32));
+}
+GPU_INLINE void tensor_set2(float *at, const float x[2]) {
+    *GPU_WIDE(uint64_t, at) = half_bits(x[0]) | (uint64_t)half_bits(x[1]) << 32;
+}
+
+/* Where a lane's two sums at 2 * half of fragment j are in the strip. */
+template <class S>
+GPU_INLINE int tensor_in_strip(int j, int half) {
+    static_assert(S::STRIP % 32 == 8, "four rows are in different banks");
+    int lane = (int)threadIdx.x % 32;
+    return (lane / 4 + half * 8) * S::STRIP + j * 8 + lane % 4 * 2;
 }
 
 template <class S, class P, class E>
 GPU_INLINE void tensor_before(const P &p, const E &e, float *strip, int64_t row, int64_t column,
                               tensor_sums<S> &sum) {
-    int lane = (int)threadIdx.x % 32, first = lane / 4 * S::STRIP + lane % 4 * 2;
 #pragma unroll
     for (int i = 0; i < S::FRAGMENTS_DOWN; i++) {
-        tensor_each_of_strip<S>(p, row + i * 16, column, e.fours, [&](int at, int64_t r, int64_t c, int n) {
-            if (n > 0) e.before4(r, c, strip + at);
-            for (int k = 0; k < -n; k++) strip[at + k] = e.before(r, c + k);
+        tensor_each_of_strip<S>(p, row + i * 16, column, e.fours, [&](int at, int64_t r, int64_t c) {
+            if (!e.fours) {
+                strip[at] = e.before(r, c);
+                return;
+            }
+            float x[4] = { 0, 0, 0, 0 };
+            e.before4(r, c, x);
+            gpu_set4(strip + at, x);
         });
         __syncwarp();
 #pragma unroll
         for (int j = 0; j < S::FRAGMENTS_ACROSS; j++)
 #pragma unroll
-            for (int k = 0; k < 4; k++) sum[i][j][k] = strip[first + k / 2 * 8 * S::STRIP + j * 8 + k % 2];
+            for (int k = 0; k < 4; k += 2) tensor_get2(strip + tensor_in_strip<S>(j, k / 2), sum[i][j] + k);
         __syncwarp();
     }
 }
@@ -265,21 +286,21 @@ GPU_INLINE void tensor_before(const P &p, const E &e, float *strip, int64_t row,
 template <class S, class P, class E>
 GPU_INLINE void tensor_end(const P &p, const E &e, float *strip, int64_t row, int64_t column,
                            const tensor_sums<S> &sum) {
-    int lane = (int)threadIdx.x % 32, first = lane / 4 * S::STRIP + lane % 4 * 2;
 #pragma unroll
     for (int i = 0; i < S::FRAGMENTS_DOWN; i++) {
 #pragma unroll
         for (int j = 0; j < S::FRAGMENTS_ACROSS; j++)
 #pragma unroll
-            for (int k = 0; k < 4; k++) strip[first + k / 2 * 8 * S::STRIP + j * 8 + k % 2] = sum[i][j][k];
+            for (int k = 0; k < 4; k += 2) tensor_set2(strip + tensor_in_strip<S>(j, k / 2), sum[i][j] + k);
         __syncwarp();
-        tensor_each_of_strip<S>(p, row + i * 16, column, e.fours, [&](int at, int64_t r, int64_t c, int n) {
-            if (n > 0) {
-                float x[4];
-                gpu_get4(strip + at, x);
-                e.end4(r, c, x);
+        tensor_each_of_strip<S>(p, row + i * 16, column, e.fours, [&](int at, int64_t r, int64_t c) {
+            if (!e.fours) {
+                e.end(r, c, strip[at]);
+                return;
             }
-            for (int k = 0; k < -n; k++) e.end(r, c + k, strip[at + k]);
+            float x[4];
+            gpu_get4(strip + at, x);
+            e.end4(r, c, x);
         });
         __syncwarp();
     }

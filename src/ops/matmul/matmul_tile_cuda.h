@@ -84,6 +84,12 @@ struct matmul_matrix {
         uint64_t bits = *GPU_WIDE(uint64_t, (void *)at);
         raw[0] = half_float((uint32_t)bits), raw[1] = half_float((uint32_t)(bits >> 32));
     }
+    /* Of 16 bits along the depth: do eights of neighbours, from multiples of eight on, lie in sixteen aligned
+     * bytes, and is none partly outside? */
+    __device__ __forceinline__ bool has_eights(int64_t depths) const {
+        return along && fours && x.type != DTYPE_F32 && by_line % 8 == 0 && first % 8 == 0 &&
+               depths % 8 == 0 && (uintptr_t)x.data % 16 == 0;
+    }
     /* What take and take4 would have of -0 and of 0. */
     __device__ __forceinline__ float raw_zero(bool negative) const {
         return !negative ? 0.0f : x.type == DTYPE_F32 ? -0.0f : half_float(0x80008000u);
@@ -172,7 +178,7 @@ struct matmul_reader {
     matmul_part<T, LINES> part;
     part_of_line lines[matmul_part<T, LINES>::EACH]; /* without `along` the first is that of all */
 
-    __device__ __forceinline__ void begin(const O &o, int64_t first, int64_t last) {
+    __device__ __forceinline__ void begin(const O &o, int64_t first, int64_t last, int64_t) {
         part.begin(o.along, false);
 #pragma unroll
         for (int i = 0; i < part.EACH; i++) {
@@ -194,20 +200,72 @@ struct matmul_reader {
     }
 };
 
-/* A matrix goes by an address. */
+/* A matrix goes by an address. Eight depths of 16 bits are half a sector of memory: where a step has no more,
+ * those of two steps are read at once, sixteen bytes a thread, and stay in as many registers as a step in
+ * f32.
+ */
 template <class T, int LINES>
 struct matmul_reader<T, LINES, matmul_matrix> {
     matmul_part<T, LINES> part;
     const char *at; /* of the thread's first number of the next step */
     int left;       /* lines from the thread's first on */
+    bool by_twos;   /* steps are read */
+    enum { BY_TWOS = T::DEPTHS == 8 };
 
-    __device__ __forceinline__ void begin(const matmul_matrix &o, int64_t first, int64_t last) {
+    __device__ __forceinline__ void begin(const matmul_matrix &o, int64_t first, int64_t last,
+                                          int64_t depths) {
         part.begin(o.along, o.fours);
+        by_twos = BY_TWOS && o.has_eights(depths);
         left = (int)(last - first < LINES ? last - first : LINES) - part.line;
-        at = o.address(first + part.line, part.depth);
+        at = o.address(first + part.line, by_twos ? 2 * part.depth : part.depth);
     }
+
+    /* Two threads next to each other have a line's sixteen depths, */
+    __device__ __forceinline__ void fetch_two(const matmul_matrix &o, int64_t depth, int64_t depths,
+                                              bool negative) {
+        const bool inside = depth + 2 * part.depth < depths;
+        const int64_t step = 4 * part.LINES_APART * o.by_line * 2;
+        const char *p = at;
+        at += 4 * T::DEPTHS;
+#pragma unroll
+        for (int i = 0; i < part.EACH / 4; i++, p += step) {
+            if (!inside)
+#pragma unroll
+                for (int k = 0; k < 4; k++) part.x[4 * i + k] = o.raw_zero(negative);
+            else if (i * 4 * part.LINES_APART < left)
+                gpu_get4((const float *)p, part.x + 4 * i);
+        }
+    }
+    /* eight each, and change the second four of the first one for the first four of the second: then both
+     * have fours of this step and of the next. */
+    __device__ __forceinline__ void share_two() {
+        const bool is_second = part.depth != 0;
+#pragma unroll
+        for (int i = 0; i < part.EACH; i++) {
+            if (i % 4 > 1) continue;
+            float got = __shfl_xor_sync(0xffffffffu, is_second ? part.x[i] : part.x[i + 2], 1);
+            part.x[i] = is_second ? got : part.x[i];
+            part.x[i + 2] = is_second ? part.x[i + 2] : got;
+        }
+    }
+    __device__ __forceinline__ void put_of_two(const matmul_matrix &o, bool second, float *to) {
+        if (!second) share_two();
+        to += part.depth * part.PITCH + part.line;
+#pragma unroll
+        for (int i = 0; i < part.EACH; i += 4, to += 4 * part.LINES_APART) {
+            uint32_t low = half_bits(second ? part.x[i + 2] : part.x[i]),
+                     high = half_bits(second ? part.x[i + 3] : part.x[i + 1]);
+            to[0] = o.widen(low), to[part.PITCH] = o.widen(low >> 16);
+            to[2 * part.PITCH] = o.widen(high), to[3 * part.PITCH] = o.widen(high >> 16);
+        }
+    }
+
     __device__ __forceinline__ void fetch(const matmul_matrix &o, int64_t depth, int64_t depths,
                                           bool negative) {
+        if (by_twos) {
+            if (depth % (2 * T::DEPTHS) == 0) fetch_two(o, depth, depths, negative);
+            return;
+        }
         bool whole = depth + T::DEPTHS <= depths;
         int rest = whole ? (int)T::DEPTHS : (int)(depths - depth) - part.depth, apart = o.fours ? 4 : 1;
         int by_line = o.along ? apart * part.LINES_APART : 0,
@@ -229,7 +287,11 @@ struct matmul_reader<T, LINES, matmul_matrix> {
         }
         at += T::DEPTHS * o.by_depth * o.bytes();
     }
-    __device__ __forceinline__ void put(const matmul_matrix &o, int64_t, int64_t, bool, float *to) {
+    __device__ __forceinline__ void put(const matmul_matrix &o, int64_t depth, int64_t, bool, float *to) {
+        if (by_twos) {
+            put_of_two(o, depth % (2 * T::DEPTHS) != 0, to);
+            return;
+        }
         o.template widen<matmul_part<T, LINES>::EACH>(part.x);
         part.put(o.along, o.fours, to);
     }
@@ -345,7 +407,7 @@ GPU_INLINE void matmul_block(const A &a, const B &b, const E &e, const matmul_ex
     matmul_begin(sums, e, n);
     matmul_reader<T, T::ROWS, A> of_a;
     matmul_reader<T, T::COLUMNS, B> of_b;
-    of_a.begin(a, row, n.rows), of_b.begin(b, column, n.columns);
+    of_a.begin(a, row, n.rows, n.depth), of_b.begin(b, column, n.columns, n.depth);
     of_a.fetch(a, 0, n.depth, true), of_b.fetch(b, 0, n.depth, false);
     matmul_place at = matmul_place_of<T>((int)threadIdx.x);
     matmul_slice<T> slice;
