@@ -143,8 +143,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(mistakes_in_tensor_memory_are_found),
         cmocka_unit_test(products_in_tensor_memory_are_the_same),
     };
-    if (argc > 1) cmocka_set_test_filter(argv[1]);
     threads_set(1);
+    if (argc > 1) cmocka_set_test_filter(argv[1]);
     return cmocka_run_group_tests_name("groups of warps", tests, NULL, NULL);
 }
 
