@@ -26,7 +26,7 @@
  * these additions weigh four times as much. Nothing of it was measured: no GPU has run these kernels.
  *
  * Registers of a thread, by ptxas of CUDA 13.0 for sm_90a, without a stack or spills: 240 to 250 in 128 x
- * 192, 174 to 186 in 128 x 128 (254 where codes are widened), 163 to 168 in 128 x 64, 110 to 190 in 64 x 64.
+ * 192, 171 to 186 in 128 x 128 (254 where codes are widened), 163 to 168 in 128 x 64, 108 to 190 in 64 x 64.
  * The stages of a slice are a loop of their own, with the wait for all behind it: under a condition in one
  * loop, ptxas puts a wait after each stage (its message C7517), and products never run beside each other. */
 #pragma once
