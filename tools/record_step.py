@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Writes step_blocks.json, step_autocast.json, step_nested.json, step_switched.json, step_words.json and step_tied.json
-to tests/estimate/recorded/, recorded steps of small models, and prints the peaks of live bytes that PyTorch's profiler
-counts of the steps themselves on the CPU, which tests/estimate/test_recorded.c has. Needs torch."""
+"""Writes step_blocks.json, step_autocast.json, step_nested.json, step_switched.json, step_words.json, step_tied.json,
+step_attends.json and step_attends_autocast.json to tests/estimate/recorded/, recorded steps of small models, and prints
+the peaks of live bytes that PyTorch's profiler counts of the steps themselves on the CPU, which
+tests/estimate/test_recorded.c and test_recorded_settings.c have. Needs torch."""
 
 import pathlib
 import sys
@@ -130,6 +131,28 @@ class BiasedBlock(Block):
         return super().forward(x + bias)
 
 
+class AttendingBlock(torch.nn.Module):
+    """With dropout a CPU's attention is several calls, which are in f32; and what the last layer reads is turned, so
+    its bias is a call of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.given = torch.nn.LayerNorm(WIDTH), torch.nn.Linear(WIDTH, 3 * WIDTH)
+        self.out, self.along = torch.nn.Linear(WIDTH, WIDTH), torch.nn.Linear(64, 64)
+
+    def forward(self, x):
+        parts = (y.unflatten(2, (4, -1)).transpose(1, 2) for y in self.given(self.norm(x)).split(WIDTH, dim=2))
+        y = torch.nn.functional.scaled_dot_product_attention(*parts, is_causal=True, dropout_p=0.1)
+        x = x + self.out(y.transpose(1, 2).flatten(2))
+        return x * torch.sigmoid(self.along(x.transpose(1, 2)).transpose(1, 2))
+
+
+class Attending(Model):
+    def __init__(self, again=False):
+        super().__init__(again)
+        self.blocks = torch.nn.ModuleList(AttendingBlock() for _ in range(2))
+
+
 class Case:
     lengths = (64, 32)
 
@@ -180,6 +203,18 @@ def write_tied():
         print("step_tied.json", size, length, again, recorded.measure(Case(again, length, Tied), size, None))
 
 
+def write_attending():
+    """In f32 and under autocast; without oneDNN, whose products of 16 bits copy what they read within themselves."""
+    for name, autocast in ("step_attends.json", None), ("step_attends_autocast.json", torch.bfloat16):
+        with torch.backends.mkldnn.flags(enabled=False):
+            case = Case(model=Attending)
+            recipe.record(case.make_model, case.make_batch, case.loss_of,
+                          lambda m: torch.optim.AdamW(m.parameters(), foreach=True), batches=(2, 3), lengths=(64,),
+                          autocast=autocast, device="cpu", out=str(ROOT / "tests" / "estimate" / "recorded" / name))
+            for size, again in (2, False), (5, False), (2, True), (5, True):
+                print(name, size, again, recorded.measure(Case(again, model=Attending), size, autocast))
+
+
 def write(model, name, autocast=None):
     case = Case(model=model)
     recipe.record(case.make_model, case.make_batch, case.loss_of,
@@ -207,6 +242,7 @@ if __name__ == "__main__":
     write(Biased, "step_switched.json")
     write(Words, "step_words.json")
     write_tied()
+    write_attending()
     for size, pieces in (2, 2), (2, 3), (2, 128), (5, 4), (5, 7):
         print("step_words.json in pieces", size, pieces, recorded.measure(Pieces(pieces), size, None))
     for size, pieces in (2, 1), (2, 2), (5, 4):

@@ -156,6 +156,8 @@ SETTINGS = {
     "loss in pieces, autocast": dict(said="--loss-chunks 4", recorded=torch.bfloat16),
     "loss in pieces, DDP": dict(said="--loss-chunks 4 --gpus 2 --shard ddp", several=True),
     "loss in pieces, FSDP": dict(said="--loss-chunks 4 --gpus 2 --shard fsdp", several=True),
+    "loss in pieces, FSDP, 16 bits": dict(said="--loss-chunks 4 --gpus 2 --shard fsdp --dtype autocast", several=True,
+                                          narrow=True),
 }
 
 
@@ -226,11 +228,25 @@ def run(case, policy, planned, half=False, rank=0, steps=3):
     return [x.clone() for x in losses], peak
 
 
+def reduce_in_place(output, input, op=torch.distributed.ReduceOp.SUM, group=None, async_op=False):
+    torch.distributed.all_reduce(input, op=op, group=group)
+    parts = input.view(-1).chunk(torch.distributed.get_world_size(group))
+    output.copy_(parts[torch.distributed.get_rank(group)].view_as(output))
+
+
+def join(rank, folder):
+    """One of two processes. gloo copies once more what it reduces, which no GPU's library does: here it does not."""
+    torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2)
+    for name in ("reduce_scatter_tensor", "reduce_scatter_single"):  # before PyTorch 2.15, and since
+        if hasattr(torch.distributed, name):
+            setattr(torch.distributed, name, reduce_in_place)
+
+
 def worker(rank, folder, name, which, sources):
     """Of each policy the planned run and that of the settings alone, into answers.pt."""
     setting = SETTINGS[which]
     if setting.get("several"):
-        torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=2)
+        join(rank, folder)
     answers = []
     for source in sources:
         policy = policy_of(source)

@@ -177,6 +177,123 @@ static void with_casts_it_is_the_other_recording(void **state) {
     recording_close(&r);
 }
 
+#define ATTENDS SNUG_ROOT "/tests/estimate/recorded/step_attends.json"
+#define ATTENDS_AUTOCAST SNUG_ROOT "/tests/estimate/recorded/step_attends_autocast.json"
+
+enum { MOST_SEEN = 256 };
+typedef struct {
+    uint64_t of[MOST_SEEN];
+    uint32_t count, to_casts;
+} bytes_seen;
+
+/* In forward: copies of weights are made in another order. */
+static bool is_looked_at(const recording *r, const recording_program *p, uint32_t call) {
+    static const char *const names[] = {
+        "bmm", "_safe_softmax", "mul.", "nll_loss", "sigmoid", "add.Tensor"
+    };
+    const char *name = p->strings.of[p->call_name.of[call]];
+    bool found = p->phase.of[call] == RECORDING_BACKWARD;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        found |= strncmp(name, names[i], strlen(names[i])) == 0;
+    return found || !strcmp(r->classes.of[p->module.of[call]], "AttendingBlock");
+}
+
+static bool is_loss(const recording_program *p, uint32_t call) {
+    return strncmp(p->strings.of[p->call_name.of[call]], "nll_loss_forward", 16) == 0;
+}
+
+/* How much is kept to the end of a cast. */
+static uint32_t kept_to_casts(const recording_program *p) {
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < p->save_until.count; i++) {
+        int64_t until = p->save_until.of[i];
+        bool ends = until && until <= p->call_name.count;
+        found += ends && strncmp(p->strings.of[p->call_name.of[until - 1]], "_to_copy", 8) == 0;
+    }
+    return found;
+}
+
+/* What is there when each call of these, or of backward, has made its results, in order; what makes a
+ * kilobyte or less is left out, since a bias's gradient is cast in another place. */
+static void see(const recording *r, const recording_program *p, const uint64_t *bytes, bytes_seen *seen) {
+    uint64_t live = 0, before = 0;
+    uint32_t call = 0;
+    bool waits = false, loss = false;
+    for (uint32_t i = 0; i < p->events.count; i++) {
+        int64_t e = p->events.of[i];
+        if (e <= 0 && waits && (loss || live > before + 1024)) {
+            assert_true(seen->count < MOST_SEEN);
+            seen->of[seen->count++] = live;
+        }
+        if (e <= 0) waits = false;
+        if (!e) waits = is_looked_at(r, p, call), before = live, loss = is_loss(p, call++);
+        if (e > 0) live += bytes[e];
+        if (e < 0) live -= bytes[-e];
+    }
+}
+
+static void see_autocast(const char *path, bytes_seen *seen) {
+    recording r;
+    recorded_sizes sizes;
+    recorded_edit e;
+    recording_program out;
+    uint64_t *bytes;
+    assert_int_equal(recording_read(path, &r), STATUS_OK);
+    assert_int_equal(recorded_sizes_find(&r, 5, 64, false, &sizes), STATUS_OK);
+    assert_int_equal(edit_open(&e, &r, &sizes), STATUS_OK);
+    if (!*r.autocast) recorded_retype(&e, TORCH_AUTOCAST, false, true);
+    assert_int_equal(edit_write(&e, &out, &bytes), STATUS_OK);
+    *seen = (bytes_seen){ .to_casts = kept_to_casts(&out) };
+    see(&r, &out, bytes, seen);
+    edit_close(&e);
+    edit_close_program(&out);
+    recorded_sizes_close(&sizes);
+    memory_free(bytes);
+    recording_close(&r);
+}
+
+/* Attention of several calls, which PyTorch does in f32; a product whose rows are turned, and its bias; a
+ * gate of 16 bits upon f32; and the logits' copy: what is there is what was recorded under autocast, call for
+ * call. */
+static void with_casts_attention_is_the_other_recording(void **state) {
+    bytes_seen ruled, recorded;
+    (void)state;
+    see_autocast(ATTENDS, &ruled);
+    see_autocast(ATTENDS_AUTOCAST, &recorded);
+    assert_true(recorded.to_casts > 0);
+    assert_int_equal(ruled.to_casts, recorded.to_casts);
+    assert_int_equal(ruled.count, recorded.count);
+    for (uint32_t i = 0; i < ruled.count; i++)
+        if (ruled.of[i] > recorded.of[i] + 128 || recorded.of[i] > ruled.of[i] + 128)
+            fail_msg("at call %u there are %llu bytes and not %llu", i, (unsigned long long)ruled.of[i],
+                     (unsigned long long)recorded.of[i]);
+}
+
+/* As PyTorch counts them of the step itself (tools/record_step.py), but for a state of random numbers of a
+ * CPU's that is there while a module runs again. */
+static void attention_takes_what_is_counted(void **state) {
+    static const struct {
+        int64_t batch;
+        bool again;
+        uint64_t wide, narrow;
+    } counted[] = { { 2, false, 1469428, 1450996 },
+                    { 5, false, 3269620, 3189748 },
+                    { 2, true, 966580, 981684 - 5056 },
+                    { 5, true, 1966452, 1993844 - 5056 } };
+    static const char *const paths[] = { ATTENDS, ATTENDS_AUTOCAST };
+    (void)state;
+    for (size_t i = 0; i < 2 * sizeof counted / sizeof *counted; i++) {
+        recording r;
+        torch_settings s = plain();
+        assert_int_equal(recording_read(paths[i % 2], &r), STATUS_OK);
+        s.batch = s.step = counted[i / 2].batch, s.checkpointing = counted[i / 2].again;
+        assert_int_equal(peak_of(&r, &s), counted[i / 2].wide);
+        s.types = TORCH_AUTOCAST;
+        assert_int_equal(peak_of(&r, &s), counted[i / 2].narrow);
+        recording_close(&r);
+    }
+}
+
 /* Where a recording does not say whether code widens its logits it is taken to. */
 static void what_a_model_casts_itself_widens_the_interval(void **state) {
     torch_settings s = plain();
@@ -387,6 +504,8 @@ int main(void) {
         cmocka_unit_test(what_is_kept_stays),
         cmocka_unit_test(without_casts_it_is_the_other_recording),
         cmocka_unit_test(with_casts_it_is_the_other_recording),
+        cmocka_unit_test(with_casts_attention_is_the_other_recording),
+        cmocka_unit_test(attention_takes_what_is_counted),
         cmocka_unit_test(what_a_model_casts_itself_widens_the_interval),
         cmocka_unit_test(what_code_widens_is_wide),
         cmocka_unit_test(adapters_freeze_all_else),

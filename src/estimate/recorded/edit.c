@@ -332,6 +332,15 @@ uint32_t edit_insert(recorded_edit *e, uint32_t behind, const edit_new_call *wha
     return number;
 }
 
+uint32_t edit_insert_in_node(recorded_edit *e, uint32_t call, const edit_new_call *what) {
+    uint32_t of = e->calls[call].of, end = edit_end_of_node(e, call);
+    edit_new_call c = *what;
+    c.of = of;
+    for (uint32_t i = end; of && i && e->calls[i].of == of; i = e->calls[i].before)
+        for (uint32_t k = 0; k < e->calls[i].reads; k++) edit_at(e, edit_reads(e, i)[k])->loose = true;
+    return edit_insert(e, end, &c);
+}
+
 void edit_read_instead(recorded_edit *e, uint32_t call, uint32_t old, uint32_t new) {
     for (uint32_t k = 0; k < e->calls[call].reads; k++)
         if (edit_reads(e, call)[k] == old) edit_reads(e, call)[k] = new;

@@ -128,6 +128,8 @@ void edit_read_instead(recorded_edit *e, uint32_t call, uint32_t old, uint32_t n
 /* The last of the calls that differentiate the same call of forward as `call` does; `call` where it does
  * none. What autograd has kept for that one goes behind it. */
 uint32_t edit_end_of_node(const recorded_edit *e, uint32_t call);
+/* Puts a call at the end of that node, which has all that it keeps until then. Returns its number. */
+uint32_t edit_insert_in_node(recorded_edit *e, uint32_t call, const edit_new_call *what);
 /* The last call of forward; 0: there is none. */
 uint32_t edit_forward_end(const recorded_edit *e);
 /* Takes it out with what it alone has made. */

@@ -146,10 +146,16 @@ static bool remains(const recorded_edit *e, const by_node *n, const edit_save *s
     return !s->was_read || backward_reads(e, n, s->node, s->storage);
 }
 
+/* A node lets go when its last call is done, which may have been put in. */
 static void let_go(recorded_edit *e, const by_node *n) {
     uint32_t kept = 0;
-    for (uint32_t i = 0; i < e->save_count; i++)
-        if (remains(e, n, &e->saves[i])) e->saves[kept++] = e->saves[i];
+    for (uint32_t i = 0; i < e->save_count; i++) {
+        edit_save s = e->saves[i];
+        if (!remains(e, n, &s)) continue;
+        bool with_node = s.node && s.until != EDIT_NEVER && e->calls[s.until].of == s.node;
+        if (with_node && n->last[s.node] > e->from->call_name.count) s.until = n->last[s.node];
+        e->saves[kept++] = s;
+    }
     e->save_count = kept;
 }
 

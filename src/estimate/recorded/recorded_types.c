@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "estimate/recorded/recorded_attention.h"
 
 static const char wide[] = "float32", narrow[] = "bfloat16";
 
@@ -171,10 +172,15 @@ typedef struct {
     bool *widened;      /* by storage: code casts it to f32 */
     bool *writes_norm;  /* by module: it makes a norm of several calls ... */
     bool *is_of_narrow; /* ... of what has 16 bits, in f32 */
-    bool *attends;      /* by module: it has attention of several calls, which PyTorch does in f32 */
-    uint32_t module;    /* that the last call of forward was in ... */
-    bool weighed, over; /* ... in whose attention the softmax is done; or all of it */
-    uint32_t *casts;    /* by call: the first of its casts; 0: none */
+    struct attending {
+        recorded_attention a;
+        uint32_t made[ATTENTION_GIVEN];     /* in f32, of what it was given in 16 bits; 0: it was not */
+        uint32_t gradient[ATTENTION_GIVEN]; /* in f32, of each; 0: not yet */
+    } * attentions;
+    uint32_t attention_count, attention; /* the first that is not over */
+    uint32_t *attention_of;              /* by call of backward that makes such a gradient, from 1 */
+    uint32_t *last_cast;                 /* by call of forward: the last cast behind its node in backward */
+    uint32_t *casts;                     /* by call: the first of its casts; 0: none */
     struct cast {
         uint32_t of, made, next;
     } * cast;                              /* from 1 */
@@ -205,11 +211,32 @@ static bool is_widened(const retyping *t, uint32_t call) {
     return false;
 }
 
+static bool is_in_linear(const recorded_edit *e, uint32_t call) {
+    return strstr(e->r->classes.of[e->calls[call].module], "Linear") != NULL;
+}
+
+/* What `linear` copies first, where its rows are not contiguous. */
+static bool copies_rows(const recorded_edit *e, uint32_t call) {
+    return edit_is_call(e, call, "clone") && is_in_linear(e, call);
+}
+
+/* The bias of `linear`, which is added behind its product where rows are not contiguous. Autocast casts what
+ * `linear` is given, the bias too, and does not look within it. */
+static bool adds_bias(const recorded_edit *e, uint32_t call) {
+    const edit_call *c = edit_call_at(e, call);
+    if (!edit_is_call(e, call, "add") && !edit_is_call(e, call, "add_")) return false;
+    if (!is_in_linear(e, call) || c->reads != 2) return false;
+    const uint32_t *x = edit_reads(e, call);
+    uint32_t product = edit_at(e, x[0])->born;
+    bool own = product && e->calls[product].module == c->module && IS_AMONG(e, product, lowering);
+    return own && edit_at(e, x[1])->role == RECORDING_PARAMETER;
+}
+
 /* Of 16 bits: what torch.nn has as one call stays so. */
 static policy policy_of(const retyping *t, uint32_t call) {
     const recorded_edit *e = t->e;
     if (t->to == TORCH_AUTOCAST) {
-        if (IS_AMONG(e, call, lowering)) return LOWERS;
+        if (IS_AMONG(e, call, lowering) || copies_rows(e, call) || adds_bias(e, call)) return LOWERS;
         if (t->cuda ? IS_AMONG(e, call, widening) : IS_AMONG(e, call, widening_cpu)) return WIDENS;
         /* a CPU's list has cross_entropy_loss, of which this is a part */
         return t->own_casts && edit_is_call(e, call, "_log_softmax") ? WIDENS : PROMOTES;
@@ -380,41 +407,118 @@ static void cast_norms(retyping *t, uint32_t call) {
     }
 }
 
-/* _scaled_dot_product_attention_math: from its inputs to the product behind its softmax. */
-static void retype_attention(retyping *t, uint32_t call) {
+/* ---- attention of several calls, which is in f32 ---- */
+
+static uint32_t put_cast(recorded_edit *e, uint32_t behind, uint32_t storage, uint32_t made) {
+    const edit_call *c = edit_call_at(e, behind);
+    edit_new_call cast = { .name = "_to_copy.default", .phase = c->phase, .module = c->module };
+    cast.reads[0] = storage, cast.makes[0] = made;
+    return edit_insert(e, behind, &cast);
+}
+
+static void open_attention(retyping *t, struct attending *w) {
     recorded_edit *e = t->e;
+    uint32_t module = e->calls[w->a.first].module;
+    for (int k = 0; k < ATTENTION_GIVEN && !e->failed; k++) {
+        uint32_t x = w->a.given[k], call = w->a.reader[k];
+        if (!x || !is_narrow(e, x)) continue;
+        w->made[k] =
+            edit_add(e, &(edit_new){ .role = RECORDING_MADE, .dtype = wide, .rows = w->a.numbers[k] });
+        edit_new_call cast = { .name = "_to_copy.default", .phase = RECORDING_FORWARD, .module = module };
+        cast.reads[0] = x, cast.makes[0] = w->made[k];
+        edit_insert(e, e->calls[w->a.first].before, &cast);
+        edit_read_instead(e, call, x, w->made[k]);
+        note_cast(t, call, x, w->made[k]);
+    }
+}
+
+static void stays_until(recorded_edit *e, uint32_t storage, uint32_t call) {
+    edit_storage *s = edit_at(e, storage);
+    s->held = s->loose = true;
+    s->died = s->left = call;
+}
+
+/* What lived to the last product, but for what that one copied, lives until the function returns. */
+static void close_attention(retyping *t, struct attending *w) {
+    recorded_edit *e = t->e;
+    const recorded_attention *a = &w->a;
+    uint32_t y = edit_makes(e, a->last)[0], made = edit_divert(e, a->last, y, wide), copied = a->reader[2];
+    uint32_t weights = edit_at(e, a->weights)->born;
+    uint32_t copy = edit_add(e, &(edit_new){ RECORDING_MADE, narrow, edit_numbers(e, a->weights), 0, false });
+    put_cast(e, weights, a->weights, copy);
+    edit_retype(e, y, narrow);
+    uint32_t end = put_cast(e, a->last, made, y);
+    for (uint32_t i = 1; i <= t->known && !e->failed; i++) {
+        edit_storage *s = edit_at(e, i);
+        bool own = s->born < a->last && s->born != copied;
+        if (own && s->left == a->last) s->left = end, s->loose = true;
+        if (own && s->died == a->last) stays_until(e, i, end); /* where nobody says who left it */
+    }
+    for (int k = 0; k < ATTENTION_GIVEN; k++)
+        if (w->made[k]) stays_until(e, w->made[k], end);
+    stays_until(e, copy, end);
+    stays_until(e, made, end);
+}
+
+/* Is the call in attention? */
+static bool retype_attention(retyping *t, uint32_t call) {
+    recorded_edit *e = t->e;
+    struct attending *w = t->attentions + t->attention;
+    if (t->attention == t->attention_count || call < w->a.first || call > e->from->call_name.count)
+        return false;
+    if (call == w->a.first) open_attention(t, w);
     cast_reads(t, call, wide);
     retype_makes(e, call, wide);
-    t->weighed |= edit_is_call(e, call, "_safe_softmax");
-    if (!t->weighed || !edit_is_call(e, call, "bmm")) return;
-    uint32_t y = edit_makes(e, call)[0], made = edit_divert(e, call, y, wide);
-    edit_retype(e, y, narrow);
-    edit_insert(e, call,
-                &(edit_new_call){ .name = "_to_copy.default",
-                                  .phase = RECORDING_FORWARD,
-                                  .module = t->module,
-                                  .reads = { made },
-                                  .makes = { y } });
-    t->over = true;
+    if (call != w->a.last) return true;
+    if (w->made[0] || w->made[1] || w->made[2]) close_attention(t, w);
+    t->attention++;
+    return true;
+}
+
+/* The product's gradient is cast for what `linear` was given, before it copied that. */
+static void note_turned(retyping *t, uint32_t call) {
+    const recorded_edit *e = t->e;
+    for (uint32_t k = 0; k < e->calls[call].reads; k++) {
+        uint32_t copy = edit_at(e, edit_reads(e, call)[k])->born;
+        bool own = copy && e->calls[copy].module == e->calls[call].module && copies_rows(e, copy);
+        uint32_t cast = own && copy <= e->from->call_name.count ? t->casts[copy] : 0;
+        if (cast) note_cast(t, call, t->cast[cast].of, t->cast[cast].made);
+    }
+}
+
+/* What `linear` was given is there until its bias is added. */
+static void hold_given(retyping *t, uint32_t call) {
+    recorded_edit *e = t->e;
+    uint32_t product = adds_bias(e, call) ? edit_at(e, edit_reads(e, call)[0])->born : 0;
+    bool known = product && product <= e->from->call_name.count;
+    for (uint32_t i = known ? t->casts[product] : 0; i; i = t->cast[i].next)
+        stays_until(e, t->cast[i].made, call);
+}
+
+/* A CPU's list has cross_entropy_loss, which has what it was given until it returns. */
+static void hold_logits(retyping *t, uint32_t call) {
+    recorded_edit *e = t->e;
+    uint32_t next = edit_next(e, call);
+    bool loss =
+        next && (edit_is_call(e, next, "nll_loss_forward") || edit_is_call(e, next, "nll_loss2d_forward"));
+    if (!loss || !edit_is_call(e, call, "_log_softmax") || call > e->from->call_name.count) return;
+    for (uint32_t i = t->casts[call]; i; i = t->cast[i].next) stays_until(e, t->cast[i].made, next);
 }
 
 static void retype_forward(retyping *t, uint32_t call) {
     recorded_edit *e = t->e;
     uint32_t module = e->calls[call].module;
-    if (module != t->module) t->weighed = t->over = false;
-    t->module = module;
-    if (t->attends[module] && !t->over) {
-        retype_attention(t, call);
-        return;
-    }
+    if (retype_attention(t, call)) return;
     if (t->own_casts) cast_norms(t, call);
     if (t->own_casts && t->writes_norm[module]) {
         retype_norm(t, call);
         return;
     }
     policy p = policy_of(t, call);
+    if (p == LOWERS) note_turned(t, call), hold_given(t, call);
     if (p == PROMOTES && t->to == TORCH_HALF) cast_constants(t, call);
     if (p != PROMOTES) cast_reads(t, call, p == LOWERS ? narrow : wide);
+    if (p == WIDENS && t->to == TORCH_AUTOCAST && !t->cuda) hold_logits(t, call);
     if (!edit_is_call(e, call, "_to_copy"))
         retype_makes(e, call, p == PROMOTES ? promoted(e, call) : p == LOWERS ? narrow : wide);
 }
@@ -435,6 +539,26 @@ static bool is_of_backward(const recorded_edit *e, uint32_t storage) {
     return born && e->calls[born].phase == RECORDING_BACKWARD;
 }
 
+static bool reads_result(const recorded_edit *e, uint32_t call, uint32_t of) {
+    for (uint32_t k = 0; k < e->calls[call].reads; k++)
+        for (uint32_t i = 0; i < e->calls[of].makes; i++)
+            if (edit_reads(e, call)[k] == edit_makes(e, of)[i]) return true;
+    return false;
+}
+
+/* By the node that makes it where that is of a call which reads what `call` is of; else by one that computes
+ * nothing. */
+static uint32_t cast_gradient(recorded_edit *e, uint32_t call, uint32_t g, const char *type) {
+    uint32_t maker = edit_at(e, g)->born, by = e->calls[maker].of;
+    if (!by || !reads_result(e, by, e->calls[call].of))
+        return make_cast(e, e->calls[call].before, call, g, type);
+    edit_new_call cast = { "_to_copy.default", RECORDING_BACKWARD, e->calls[maker].module, by, { g }, { 0 } };
+    cast.makes[0] =
+        edit_add(e, &(edit_new){ .role = RECORDING_MADE, .dtype = type, .rows = edit_numbers(e, g) });
+    edit_insert_in_node(e, maker, &cast);
+    return cast.makes[0];
+}
+
 /* Gradients come in the type of what they are of (the engine's validate_outputs). */
 static void cast_gradients(retyping *t, uint32_t call, uint32_t of) {
     recorded_edit *e = t->e;
@@ -445,7 +569,7 @@ static void cast_gradients(retyping *t, uint32_t call, uint32_t of) {
         if (is_narrow(e, g) == (type == narrow)) continue;
         uint32_t made = cast_of(t, of, g);
         if (!made) {
-            made = make_cast(e, e->calls[call].before, call, g, type);
+            made = cast_gradient(e, call, g, type);
             note_cast(t, of, g, made);
         }
         edit_read_instead(e, call, g, made);
@@ -464,6 +588,15 @@ static const char *own_type(const retyping *t, uint32_t of, uint32_t result) {
     return NULL;
 }
 
+/* The newest cast comes first: of rows before that of weights. */
+static void place_cast(retyping *t, uint32_t call, uint32_t of, uint32_t made, uint32_t y) {
+    recorded_edit *e = t->e;
+    uint32_t none = 0, *last = of && of <= e->from->call_name.count ? &t->last_cast[of] : &none;
+    bool weight = edit_at(e, y)->role == RECORDING_GRADIENT;
+    uint32_t put = put_cast(e, weight && *last ? *last : edit_end_of_node(e, call), made, y);
+    if (weight || !*last) *last = put;
+}
+
 static void cast_results(retyping *t, uint32_t call, uint32_t of) {
     recorded_edit *e = t->e;
     for (uint32_t k = 0; k < e->calls[call].makes && !e->failed; k++) {
@@ -474,13 +607,35 @@ static void cast_results(retyping *t, uint32_t call, uint32_t of) {
         if (!type || is_narrow(e, y) == (type == narrow)) continue;
         uint32_t made = edit_divert(e, call, y, is_narrow(e, y) ? narrow : wide);
         edit_retype(e, y, type);
-        edit_insert(e, edit_end_of_node(e, call),
-                    &(edit_new_call){ .name = "_to_copy.default",
-                                      .phase = RECORDING_BACKWARD,
-                                      .module = e->calls[call].module,
-                                      .reads = { made },
-                                      .makes = { y } });
+        place_cast(t, call, of, made, y);
     }
+}
+
+/* Gradients of what attention was given get its type when all are there: the casts at its beginning are older
+ * than what it scales. */
+static bool cast_of_attention(retyping *t, uint32_t call) {
+    recorded_edit *e = t->e;
+    uint32_t which = call <= e->from->call_name.count ? t->attention_of[call] : 0, last = 0;
+    struct attending *w = which ? &t->attentions[which - 1] : NULL;
+    for (int k = 0; which && k < ATTENTION_GIVEN; k++)
+        if (w->made[k] && w->a.back[k] > last) last = w->a.back[k];
+    for (int k = 0; which && k < ATTENTION_GIVEN; k++)
+        if (w->made[k] && w->a.back[k] == call) w->gradient[k] = edit_makes(e, call)[0];
+    for (int k = 0; call == last && k < ATTENTION_GIVEN && !e->failed; k++) {
+        uint32_t y = w->gradient[k];
+        if (!y) continue;
+        uint32_t made = edit_divert(e, w->a.back[k], y, wide);
+        edit_retype(e, y, narrow);
+        put_cast(e, edit_end_of_node(e, call), made, y);
+    }
+    return last > 0;
+}
+
+/* The gradient of attention's result is cast before it is copied. */
+static void turn_wide(retyping *t, uint32_t call) {
+    uint32_t which = call <= t->e->from->call_name.count ? t->attention_of[call] : 0;
+    const struct attending *w = which ? &t->attentions[which - 1] : NULL;
+    if (w && w->a.turned == call && (w->made[0] || w->made[1] || w->made[2])) cast_reads(t, call, wide);
 }
 
 static void retype_backward(retyping *t, uint32_t call) {
@@ -491,8 +646,9 @@ static void retype_backward(retyping *t, uint32_t call) {
         if (made && !is_of_backward(e, x)) edit_read_instead(e, call, x, made);
     }
     if (of) cast_gradients(t, call, of);
+    turn_wide(t, call);
     if (!edit_is_call(e, call, "_to_copy")) retype_makes(e, call, promoted(e, call));
-    cast_results(t, call, of);
+    if (!cast_of_attention(t, call)) cast_results(t, call, of);
 }
 
 /* ---- from f32 ---- */
@@ -504,8 +660,6 @@ static void note_norms(retyping *t) {
         if (e->calls[call].phase == RECORDING_FORWARD && edit_is_call(e, call, "rsqrt"))
             t->writes_norm[e->calls[call].module] = true;
     for (uint32_t call = edit_first(e); call; call = edit_next(e, call))
-        if (edit_is_call(e, call, "_safe_softmax")) t->attends[e->calls[call].module] = true;
-    for (uint32_t call = edit_first(e); call; call = edit_next(e, call))
         if (IS_AMONG(e, call, lowering)) t->writes_norm[e->calls[call].module] = false;
 }
 
@@ -513,10 +667,26 @@ static bool was_there(const recorded_edit *e, uint32_t i) {
     return edit_at(e, i)->role < RECORDING_GRADIENT && is_wide(e, i) && is_counted(e, i);
 }
 
+static void note_attentions(retyping *t) {
+    uint32_t count;
+    recorded_attention *found = recorded_attentions(t->e, &count);
+    t->attentions = memory_new((size_t)count + 1, sizeof *t->attentions);
+    if (!t->attentions) t->e->failed = true;
+    for (uint32_t i = 0; t->attentions && i < count; i++) {
+        t->attentions[i].a = found[i];
+        for (int k = 0; k < ATTENTION_GIVEN; k++) t->attention_of[found[i].back[k]] = i + 1;
+        t->attention_of[found[i].turned] = i + 1;
+    }
+    if (t->attentions) t->attention_count = count;
+    t->attention_of[0] = 0;
+    memory_free(found);
+}
+
 static void lower(retyping *t) {
     recorded_edit *e = t->e;
     note_norms(t);
     note_varying(t);
+    note_attentions(t);
     for (uint32_t i = 1; t->to == TORCH_HALF && i <= e->storage_count; i++)
         if (was_there(e, i)) edit_retype(e, i, narrow);
     for (uint32_t call = edit_first(e), next; call && !e->failed; call = next) {
@@ -538,17 +708,20 @@ static void retype(recorded_edit *e, torch_types to, bool cuda, bool own_casts, 
                    .known = e->storage_count,
                    .writes_norm = memory_new((size_t)e->r->modules.count + 1, sizeof *t.writes_norm),
                    .is_of_narrow = memory_new((size_t)e->r->modules.count + 1, sizeof *t.is_of_narrow),
-                   .attends = memory_new((size_t)e->r->modules.count + 1, sizeof *t.attends),
+                   .attention_of = memory_new(calls, sizeof *t.attention_of),
+                   .last_cast = memory_new(calls, sizeof *t.last_cast),
                    .casts = memory_new(calls, sizeof *t.casts),
                    .copy = memory_new(storages, sizeof *t.copy),
                    .varies = memory_new(storages, sizeof *t.varies) };
-    if (t.writes_norm && t.is_of_narrow && t.attends && t.casts && t.copy && t.varies)
+    if (t.writes_norm && t.is_of_narrow && t.attention_of && t.last_cast && t.casts && t.copy && t.varies)
         lower(&t);
     else
         e->failed = true;
     memory_free(t.writes_norm);
     memory_free(t.is_of_narrow);
-    memory_free(t.attends);
+    memory_free(t.attention_of);
+    memory_free(t.last_cast);
+    memory_free(t.attentions);
     memory_free(t.casts);
     memory_free(t.copy);
     memory_free(t.varies);
