@@ -245,6 +245,10 @@ if __name__ == "__main__":
     write_attending()
     for size, pieces in (2, 2), (2, 3), (2, 128), (5, 4), (5, 7):
         print("step_words.json in pieces", size, pieces, recorded.measure(Pieces(pieces), size, None))
+    with torch.backends.mkldnn.flags(enabled=False):
+        for size, pieces in (2, 2), (5, 4):
+            counted = recorded.measure(Pieces(pieces), size, torch.bfloat16)
+            print("step_words.json in pieces, autocast", size, pieces, counted)
     for size, pieces in (2, 1), (2, 2), (5, 4):
         case = Pieces(pieces, length=8, model=Tied)
         print("step_tied.json in pieces", size, pieces, recorded.measure(case, size, None))

@@ -294,6 +294,22 @@ static void attention_takes_what_is_counted(void **state) {
     }
 }
 
+/* What pieces of the loss are given is there until the last one's product is differentiated; counted by
+ * PyTorch likewise. */
+static void pieces_under_autocast_take_what_is_counted(void **state) {
+    static const uint64_t counted[][3] = { { 2, 2, 5690348 }, { 5, 4, 6727660 } };
+    recording r;
+    (void)state;
+    assert_int_equal(recording_read(SNUG_ROOT "/tests/estimate/recorded/step_words.json", &r), STATUS_OK);
+    for (size_t i = 0; i < sizeof counted / sizeof *counted; i++) {
+        torch_settings s = plain();
+        s.batch = s.step = (int64_t)counted[i][0], s.loss_chunks = (int64_t)counted[i][1];
+        s.types = TORCH_AUTOCAST;
+        assert_int_equal(peak_of(&r, &s), counted[i][2]);
+    }
+    recording_close(&r);
+}
+
 /* Where a recording does not say whether code widens its logits it is taken to. */
 static void what_a_model_casts_itself_widens_the_interval(void **state) {
     torch_settings s = plain();
@@ -506,6 +522,7 @@ int main(void) {
         cmocka_unit_test(with_casts_it_is_the_other_recording),
         cmocka_unit_test(with_casts_attention_is_the_other_recording),
         cmocka_unit_test(attention_takes_what_is_counted),
+        cmocka_unit_test(pieces_under_autocast_take_what_is_counted),
         cmocka_unit_test(what_a_model_casts_itself_widens_the_interval),
         cmocka_unit_test(what_code_widens_is_wide),
         cmocka_unit_test(adapters_freeze_all_else),

@@ -167,7 +167,9 @@ typedef struct {
     gradient_of order[MOST_GRADIENTS];
     uint32_t made[MOST_GRADIENTS];    /* what is made so; of the rows what comes before a cast */
     uint32_t partial[MOST_GRADIENTS]; /* ... by the first piece */
-    uint32_t gradients;               /* how many there are; more than that: the product is none of ours */
+    const char
+        *narrow[MOST_GRADIENTS]; /* the product's own type where each is cast before it is added; NULL */
+    uint32_t gradients;          /* how many there are; more than that: the product is none of ours */
     uint32_t pieces;
     const char *given_type, *row_type, *logit_type, *wide_type,
         *loss_type;         /* narrow and wide ones are the same without casts */
@@ -206,6 +208,17 @@ static void note_gradient(chunking *c, uint32_t call) {
     bool of_weight = edit_numbers(e, made) > 1.5 * c->h->classes;
     c->order[c->gradients - 1] = of_rows ? OF_ROWS : of_weight ? OF_WEIGHT : OF_BIAS;
     c->made[c->gradients - 1] = made;
+}
+
+/* Beside FSDP in 16 bits each piece's gradient of a parameter is cast to f32 before it is added. */
+static void widen_gradients(chunking *c) {
+    recorded_edit *e = c->e;
+    for (uint32_t i = 0; i < c->gradients; i++) {
+        bool narrow = edit_width(edit_dtype(e, c->made[i])) == 2;
+        if (c->order[i] == OF_ROWS || !narrow) continue;
+        c->narrow[i] = edit_dtype(e, c->made[i]);
+        edit_retype(e, c->made[i], "float32");
+    }
 }
 
 /* Marks what lies between the loss and the product in backward, and notes what the product's backward makes.
@@ -379,9 +392,9 @@ static uint32_t put_loss_backward(chunking *c, const piece *x, const computed *y
 }
 
 /* A gradient of the weight or bias, of the piece that is `turn`th. What the first has made of a weight is a
- * view to autograd, so the second is not added in place; all else is. */
+ * view to autograd, so the second is not added in place; all else is, a cast too. */
 static void add_up(chunking *c, uint32_t i, uint32_t made, uint32_t turn) {
-    bool view = c->order[i] == OF_WEIGHT;
+    bool view = c->order[i] == OF_WEIGHT && !c->narrow[i];
     if (view && turn == 1)
         put(c, (edit_new_call){
                    "add.Tensor", RECORDING_BACKWARD, 0, 0, { c->partial[i], made }, { c->made[i] } });
@@ -390,28 +403,42 @@ static void add_up(chunking *c, uint32_t i, uint32_t made, uint32_t turn) {
             (edit_new_call){ "add_.Tensor", RECORDING_BACKWARD, 0, 0, { c->made[i], made }, { c->made[i] } });
 }
 
+/* What pieces were given is parts of the whole, so it is there until torch.utils.checkpoint lets go of the
+ * last one's: when its product is differentiated. */
+static void let_go(chunking *c, uint32_t given) {
+    put(c, (edit_new_call){ "checkpoint", RECORDING_BACKWARD, 0, 0, { given, c->h->target }, { 0 } });
+}
+
 /* The product's backward; pieces take turns from the last one on. Returns the gradient of the piece's rows;
  * 0: nobody wants it. */
 static uint32_t put_product_backward(chunking *c, const piece *x, const computed *y, uint32_t g,
-                                     uint32_t turn) {
+                                     uint32_t given, uint32_t turn) {
     const recorded_head *h = c->h;
-    uint32_t rows = 0, made[MOST_GRADIENTS] = { 0 };
+    uint32_t rows = 0, made[MOST_GRADIENTS] = { 0 }, narrow[MOST_GRADIENTS] = { 0 };
     for (uint32_t i = 0; i < c->gradients; i++) {
         edit_new_call call = { "mm.default", RECORDING_BACKWARD, 0, x->product, { g, y->weight }, { 0 } };
         if (c->order[i] == OF_ROWS) {
             made[i] = rows = made_of(c, c->row_type, x->rows, h->width);
         } else {
-            bool alone = c->pieces == 1 || (c->order[i] == OF_BIAS && !turn);
+            bool alone = c->pieces == 1 || ((c->order[i] == OF_BIAS || c->narrow[i]) && !turn);
             made[i] = alone ? c->made[i]
                             : made_of(c, edit_dtype(c->e, c->made[i]), edit_numbers(c->e, c->made[i]), 0);
             if (!turn) c->partial[i] = made[i];
             call.reads[1] = c->order[i] == OF_WEIGHT ? y->rows : 0;
             if (c->order[i] == OF_BIAS) call.name = "sum.dim_IntList";
         }
-        call.makes[0] = made[i];
+        const char *own = c->narrow[i];
+        uint32_t product = own ? made_of(c, own, edit_numbers(c->e, made[i]), 0) : made[i];
+        if (own) narrow[i] = product;
+        call.makes[0] = product;
         uint32_t at = put(c, call);
         if (c->order[i] != OF_BIAS) count_operations(c, x, at);
     }
+    if (turn + 1 == c->pieces) let_go(c, given);
+    for (uint32_t i = 0; i < c->gradients; i++)
+        if (narrow[i])
+            put(c,
+                (edit_new_call){ "_to_copy.default", RECORDING_BACKWARD, 0, 0, { narrow[i] }, { made[i] } });
     for (gradient_of which = OF_BIAS; which >= OF_WEIGHT; which--) /* as addmm's node hands them on */
         for (uint32_t i = 0; i < c->gradients; i++)
             if (c->order[i] == which) add_up(c, i, made[i], turn);
@@ -433,7 +460,7 @@ static uint32_t piece_backward(chunking *c, const piece *x, uint32_t given, uint
     piece again = *x;
     computed y = compute(c, &again, given, weight, x);
     uint32_t g = put_loss_backward(c, x, &y);
-    return put_product_backward(c, x, &y, g, turn);
+    return put_product_backward(c, x, &y, g, given, turn);
 }
 
 /* Gradients of the pieces' rows wait for each other, and are joined then; where rows were cut off, with zeros
@@ -509,7 +536,7 @@ static void note_types(chunking *c) {
     c->loss_type = edit_dtype(e, c->total);
 }
 
-status recorded_chunk(recorded_edit *e, const recorded_head *h, int64_t chunks) {
+status recorded_chunk(recorded_edit *e, const recorded_head *h, int64_t chunks, bool wide_gradients) {
     double most = fmin((double)chunks, fmin(h->rows, RECORDED_MOST_CHUNKS));
     uint32_t count = (uint32_t)fmax(most, 1);
     chunking c = { .e = e, .h = h, .module = e->calls[h->loss].module };
@@ -522,6 +549,7 @@ status recorded_chunk(recorded_edit *e, const recorded_head *h, int64_t chunks) 
     if (made && known) {
         note_types(&c);
         find_outer(&c);
+        if (wide_gradients) widen_gradients(&c);
         if (first) take_backward(&c, first);
         uint32_t forward = take_forward(&c);
         put_pieces(&c, pieces, rows, count, forward, first);

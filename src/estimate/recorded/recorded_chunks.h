@@ -26,5 +26,6 @@ typedef struct {
 /* STATUS_INVALID with what is in the way. */
 status recorded_head_find(const recorded_edit *e, recorded_head *h);
 
-/* In so many pieces; fewer where there are fewer rows. */
-status recorded_chunk(recorded_edit *e, const recorded_head *h, int64_t chunks);
+/* In so many pieces; fewer where there are fewer rows. `wide_gradients`: each piece's gradients of weights
+ * are cast to f32 before they are added up. */
+status recorded_chunk(recorded_edit *e, const recorded_head *h, int64_t chunks, bool wide_gradients);
