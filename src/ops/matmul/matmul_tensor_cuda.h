@@ -260,20 +260,35 @@ GPU_INLINE int tensor_in_strip(int j, int half) {
     return (lane / 4 + half * 8) * S::STRIP + j * 8 + lane % 4 * 2;
 }
 
+/* What was before comes to a place in the strip, and what is there goes to its end: one number, or four. */
+template <class E>
+GPU_INLINE void tensor_bring(const E &e, float *at, int64_t row, int64_t column) {
+    if (!e.fours) {
+        *at = e.before(row, column);
+        return;
+    }
+    float x[4] = { 0, 0, 0, 0 };
+    e.before4(row, column, x);
+    gpu_set4(at, x);
+}
+template <class E>
+GPU_INLINE void tensor_give(const E &e, const float *at, int64_t row, int64_t column) {
+    if (!e.fours) {
+        e.end(row, column, *at);
+        return;
+    }
+    float x[4];
+    gpu_get4(at, x);
+    e.end4(row, column, x);
+}
+
 template <class S, class P, class E>
 GPU_INLINE void tensor_before(const P &p, const E &e, float *strip, int64_t row, int64_t column,
                               tensor_sums<S> &sum) {
 #pragma unroll
     for (int i = 0; i < S::FRAGMENTS_DOWN; i++) {
-        tensor_each_of_strip<S>(p, row + i * 16, column, e.fours, [&](int at, int64_t r, int64_t c) {
-            if (!e.fours) {
-                strip[at] = e.before(r, c);
-                return;
-            }
-            float x[4] = { 0, 0, 0, 0 };
-            e.before4(r, c, x);
-            gpu_set4(strip + at, x);
-        });
+        tensor_each_of_strip<S>(p, row + i * 16, column, e.fours,
+                                [&](int at, int64_t r, int64_t c) { tensor_bring(e, strip + at, r, c); });
         __syncwarp();
 #pragma unroll
         for (int j = 0; j < S::FRAGMENTS_ACROSS; j++)
@@ -293,15 +308,8 @@ GPU_INLINE void tensor_end(const P &p, const E &e, float *strip, int64_t row, in
 #pragma unroll
             for (int k = 0; k < 4; k += 2) tensor_set2(strip + tensor_in_strip<S>(j, k / 2), sum[i][j] + k);
         __syncwarp();
-        tensor_each_of_strip<S>(p, row + i * 16, column, e.fours, [&](int at, int64_t r, int64_t c) {
-            if (!e.fours) {
-                e.end(r, c, strip[at]);
-                return;
-            }
-            float x[4];
-            gpu_get4(strip + at, x);
-            e.end4(r, c, x);
-        });
+        tensor_each_of_strip<S>(p, row + i * 16, column, e.fours,
+                                [&](int at, int64_t r, int64_t c) { tensor_give(e, strip + at, r, c); });
         __syncwarp();
     }
 }

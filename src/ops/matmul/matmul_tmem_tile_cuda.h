@@ -109,19 +109,16 @@ template <class S, class P, class F>
 GPU_INLINE void tmem_each_of_strip(const P &p, int64_t row, int64_t column, bool fours, F f) {
 #pragma unroll 1
     for (int high = 0; high < GPU_WARP; high += 16)
-        tensor_each_of_strip<S>(p, row + high, column, fours, [&](int at, int64_t r, int64_t c, int n) {
-            f(high * S::STRIP + at, r, c, n);
-        });
+        tensor_each_of_strip<S>(p, row + high, column, fours,
+                                [&](int at, int64_t r, int64_t c) { f(high * S::STRIP + at, r, c); });
 }
 
 template <class S, class P, class E>
 GPU_INLINE void tmem_before(const P &p, const E &e, float *strip, int64_t row, int64_t column,
                             float (&sum)[S::OWN]) {
     const float *mine = strip + (int)threadIdx.x % GPU_WARP * S::STRIP;
-    tmem_each_of_strip<S>(p, row, column, e.fours, [&](int at, int64_t r, int64_t c, int n) {
-        if (n > 0) e.before4(r, c, strip + at);
-        for (int k = 0; k < -n; k++) strip[at + k] = e.before(r, c + k);
-    });
+    tmem_each_of_strip<S>(p, row, column, e.fours,
+                          [&](int at, int64_t r, int64_t c) { tensor_bring(e, strip + at, r, c); });
     __syncwarp();
 #pragma unroll
     for (int i = 0; i < S::OWN; i += 4) {
@@ -143,12 +140,6 @@ GPU_INLINE void tmem_end(const P &p, const E &e, float *strip, int64_t row, int6
         gpu_set4(mine + i, four);
     }
     __syncwarp();
-    tmem_each_of_strip<S>(p, row, column, e.fours, [&](int at, int64_t r, int64_t c, int n) {
-        if (n > 0) {
-            float x[4];
-            gpu_get4(strip + at, x);
-            e.end4(r, c, x);
-        }
-        for (int k = 0; k < -n; k++) e.end(r, c + k, strip[at + k]);
-    });
+    tmem_each_of_strip<S>(p, row, column, e.fours,
+                          [&](int at, int64_t r, int64_t c) { tensor_give(e, strip + at, r, c); });
 }
