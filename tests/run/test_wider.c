@@ -116,10 +116,11 @@ static const search_point *best_of(const all_points *all, bool leaner, uint64_t 
     return best;
 }
 
+/* Of equals any will do: a setting that changes nothing is as good without. */
 static void same(const search_point *found, const search_point *best, int index, const char *what) {
     char a[256], b[256];
     if (found->peak_bytes == best->peak_bytes && !(found->seconds < best->seconds) &&
-        !(found->seconds > best->seconds) && compose_same(&found->choice, &best->choice))
+        !(found->seconds > best->seconds) && found->class == best->class)
         return;
     fail_msg("case %d, %s: %s, %llu bytes, %.9g s; among all the best is %s, %llu bytes, %.9g s", index, what,
              lab_choice_text(&found->choice, a), (unsigned long long)found->peak_bytes, found->seconds,
