@@ -51,7 +51,7 @@ enum { GPU_REGISTERS_FEW = 24 };
 
 #ifdef __CUDACC__
 
-#if GPU_HAS_GROUPS
+#if GPU_HAS_GROUPS || defined(__CUDA_ARCH_FEAT_SM100_ALL)
 template <int MOST>
 GPU_INLINE void gpu_registers_give() {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(MOST));

@@ -29,6 +29,7 @@
 #endif
 
 enum { GPU_TMEM_LINES = 128, GPU_TMEM_COLUMNS = 512, GPU_TMEM_READ = 32 /* columns */ };
+enum { GPU_TMEM_REGISTERS = 64 << 10 /* of a multiprocessor's threads */ };
 
 /* As gpu_group_known: a build for GPUs names 100a among its architectures for it. 10.3 can't run that code,
  * though it has such instructions. */

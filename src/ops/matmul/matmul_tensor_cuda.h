@@ -224,7 +224,7 @@ GPU_INLINE tensor_place tensor_place_of(int64_t rows, int64_t columns) {
     return { (int64_t)(first + in % high) * S::ROWS, (int64_t)(in / high) * S::COLUMNS };
 }
 
-/* A warp's sums pass through its strip of shared memory, sixteen rows at a time: registers have them as
+/* A warp's sums pass through its strip of shared memory, HIGH rows at a time: registers have them as
  * tensor cores do, memory has them by rows. f(place in the strip, row, column) for what this thread has of
  * memory's side: a number, or four with `fours`, which are inside together, since then rows are whole fours.
  * One copy of the code for all types.
@@ -232,12 +232,12 @@ GPU_INLINE tensor_place tensor_place_of(int64_t rows, int64_t columns) {
  * Lanes next to each other have neighbours, so banks are never waited for on this side. On the other, a lane
  * has two neighbours of a row, which go as one access: half a warp at a time, whose four rows begin STRIP,
  * eight banks, apart and are eight numbers wide. */
-template <class S, class P, class F>
+template <int HIGH, class S, class P, class F>
 GPU_INLINE void tensor_each_of_strip(const P &p, int64_t row, int64_t column, bool fours, F f) {
-    const int each = fours ? 4 : 1, across = S::WARP_COLUMNS / each;
+    const int each = fours ? 4 : 1;
 #pragma unroll 1
-    for (int i = (int)threadIdx.x % 32; i < 16 * across; i += 32) {
-        int r = i / across, c = i % across * each;
+    for (int i = (int)threadIdx.x % 32 * each; i < HIGH * S::WARP_COLUMNS; i += 32 * each) {
+        int r = i / S::WARP_COLUMNS, c = i % S::WARP_COLUMNS;
         if (row + r >= p.a.lines) break;
         if (column + c < p.b.lines) f(r * S::STRIP + c, row + r, column + c);
     }
@@ -287,8 +287,8 @@ GPU_INLINE void tensor_before(const P &p, const E &e, float *strip, int64_t row,
                               tensor_sums<S> &sum) {
 #pragma unroll
     for (int i = 0; i < S::FRAGMENTS_DOWN; i++) {
-        tensor_each_of_strip<S>(p, row + i * 16, column, e.fours,
-                                [&](int at, int64_t r, int64_t c) { tensor_bring(e, strip + at, r, c); });
+        tensor_each_of_strip<16, S>(p, row + i * 16, column, e.fours,
+                                    [&](int at, int64_t r, int64_t c) { tensor_bring(e, strip + at, r, c); });
         __syncwarp();
 #pragma unroll
         for (int j = 0; j < S::FRAGMENTS_ACROSS; j++)
@@ -308,8 +308,8 @@ GPU_INLINE void tensor_end(const P &p, const E &e, float *strip, int64_t row, in
 #pragma unroll
             for (int k = 0; k < 4; k += 2) tensor_set2(strip + tensor_in_strip<S>(j, k / 2), sum[i][j] + k);
         __syncwarp();
-        tensor_each_of_strip<S>(p, row + i * 16, column, e.fours,
-                                [&](int at, int64_t r, int64_t c) { tensor_give(e, strip + at, r, c); });
+        tensor_each_of_strip<16, S>(p, row + i * 16, column, e.fours,
+                                    [&](int at, int64_t r, int64_t c) { tensor_give(e, strip + at, r, c); });
         __syncwarp();
     }
 }

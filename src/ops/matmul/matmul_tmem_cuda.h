@@ -23,8 +23,9 @@
  * the first tile is 2048 cycles of products or more, for 128 KiB of sums. Nothing of it was measured: no GPU
  * has run this kernel.
  *
- * Registers of a thread, by ptxas of CUDA 13.0 for sm_100a, without a stack or spills: 168 in 128 x 256, 130
- * in 128 x 64, 146 to 161 where four warps bring. */
+ * Registers of a thread, by ptxas of CUDA 13.0 for sm_100a, without a stack or spills: 168 in 128 x 256, of
+ * which 224 and 56 are made when the block has begun, 124 to 126 in 128 x 64, 146 to 161 where four warps
+ * bring. */
 #pragma once
 
 #include "ops/matmul/matmul_group_cuda.h"
@@ -78,15 +79,17 @@ GPU_INLINE void tmem_multiply_all(const R &ring, uint32_t memory, int stages) {
     }
 }
 
-/* By the others: onto `sum`, which begins with what was before. `memory`: of the warp's lanes and columns. */
+/* By the others: onto `sum`, which begins with what was before. `mine`: the warp's lanes and columns. The
+ * address is read anew for each slice: sums leave no register for it. */
 template <class N, class S, class F, class R>
-GPU_INLINE void tmem_add_all(const R &ring, uint32_t memory, int stages, float (&sum)[S::OWN]) {
+GPU_INLINE void tmem_add_all(const R &ring, uint32_t mine, int stages, float (&sum)[S::OWN]) {
     enum { STAGES_OF_SLICE = N::SLICE / F::DEPTHS };
 #pragma unroll 1
     for (int n = 0; n * STAGES_OF_SLICE < stages; n++) {
         const int half = n % 2;
         gpu_barrier_wait(ring.ready + half, (unsigned)n / 2 % 2);
         gpu_tmem_after();
+        const uint32_t memory = *ring.address + mine;
 #pragma unroll
         for (int c = 0; c < S::OWN; c += GPU_TMEM_READ) {
             float slice[GPU_TMEM_READ];
@@ -131,6 +134,8 @@ __global__ void __launch_bounds__((tmem_roles<S, std::is_same<O, group_bulk_oper
     const tensor_place at = tensor_place_of<S>(p.a.lines, p.b.lines);
     const int stages = (int)((p.depth + feed::DEPTHS - 1) / feed::DEPTHS);
     if (threadIdx.x == 0) ring.make();
+    if constexpr (roles::GIVES)
+        if (!roles::adds()) gpu_registers_give<roles::FEW>();
     if (roles::brings()) {
         tmem_meet(ring);
         if constexpr (!BULK)
@@ -146,15 +151,19 @@ __global__ void __launch_bounds__((tmem_roles<S, std::is_same<O, group_bulk_oper
         __syncwarp();
         gpu_tmem_after();
         gpu_tmem_give<S::TAKEN>(memory);
+    } else if (!roles::adds()) {
+        tmem_meet(ring);
+        group_meet();
     } else {
+        if constexpr (roles::GIVES) gpu_registers_take<roles::MANY>();
         const int64_t row = at.row + roles::first_line(), column = at.column + roles::column();
         float *strip = (float *)ring.stages + roles::warp() * GPU_WARP * S::STRIP;
         float sum[S::OWN];
 #pragma unroll
         for (int i = 0; i < S::OWN; i++) sum[i] = 0;
         if (p.starts) tmem_before<S>(p, e, strip, row, column, sum);
-        const uint32_t memory = tmem_meet(ring) + roles::mine();
-        tmem_add_all<N, S, feed>(ring, memory, stages, sum);
+        tmem_meet(ring);
+        tmem_add_all<N, S, feed>(ring, roles::mine(), stages, sum);
         gpu_tmem_before();
         group_meet();
         tmem_end<S>(p, e, strip, row, column, sum);

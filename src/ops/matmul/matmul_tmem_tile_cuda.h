@@ -53,8 +53,16 @@ struct tmem_roles {
         MULTIPLIES = ADDS_FROM + S::ADDING,
         BRINGS_FROM = BULK ? (int)MULTIPLIES + GPU_WARP : 0,
         BRINGING = BULK ? (int)GPU_WARP : (int)GPU_GROUP,
-        THREADS = S::ADDING + GPU_WARP + BRINGING
+        /* Where more than one group adds, sums take more registers than a thread has when the block begins.
+         * Then those who multiply and bring are a whole group, of which two warps do nothing, and give
+         * theirs. */
+        GIVES = BULK && S::GROUPS > 1,
+        THREADS = S::ADDING + (GIVES ? (int)GPU_GROUP : GPU_WARP + BRINGING),
+        FEW = 56, /* registers of a thread, when they have changed hands */
+        MANY = 224
     };
+    static_assert(!GIVES || (MANY * S::ADDING + FEW * GPU_GROUP) * S::BLOCKS <= GPU_TMEM_REGISTERS,
+                  "all there are");
     GPU_MEMBER bool is(int first, int count) {
         return (int)threadIdx.x >= first && (int)threadIdx.x < first + count;
     }
@@ -105,20 +113,12 @@ struct tmem_ring {
 /* ---- sums ---- */
 
 /* A warp's lines pass through its strip: a lane has a line's sums, memory has lines one after the other. */
-template <class S, class P, class F>
-GPU_INLINE void tmem_each_of_strip(const P &p, int64_t row, int64_t column, bool fours, F f) {
-#pragma unroll 1
-    for (int high = 0; high < GPU_WARP; high += 16)
-        tensor_each_of_strip<S>(p, row + high, column, fours,
-                                [&](int at, int64_t r, int64_t c) { f(high * S::STRIP + at, r, c); });
-}
-
 template <class S, class P, class E>
 GPU_INLINE void tmem_before(const P &p, const E &e, float *strip, int64_t row, int64_t column,
                             float (&sum)[S::OWN]) {
     const float *mine = strip + (int)threadIdx.x % GPU_WARP * S::STRIP;
-    tmem_each_of_strip<S>(p, row, column, e.fours,
-                          [&](int at, int64_t r, int64_t c) { tensor_bring(e, strip + at, r, c); });
+    tensor_each_of_strip<GPU_WARP, S>(
+        p, row, column, e.fours, [&](int at, int64_t r, int64_t c) { tensor_bring(e, strip + at, r, c); });
     __syncwarp();
 #pragma unroll
     for (int i = 0; i < S::OWN; i += 4) {
@@ -140,6 +140,6 @@ GPU_INLINE void tmem_end(const P &p, const E &e, float *strip, int64_t row, int6
         gpu_set4(mine + i, four);
     }
     __syncwarp();
-    tmem_each_of_strip<S>(p, row, column, e.fours,
-                          [&](int at, int64_t r, int64_t c) { tensor_give(e, strip + at, r, c); });
+    tensor_each_of_strip<GPU_WARP, S>(
+        p, row, column, e.fours, [&](int at, int64_t r, int64_t c) { tensor_give(e, strip + at, r, c); });
 }
