@@ -17,8 +17,8 @@ struct tmem_product {
     uint64_t a, b;
     bool onto;
 };
-/* The n-th sixteen bytes of the operands, which the thread reads where a watch sees it; NULL: there are no
- * more. What it found goes to tmem_operand_read. */
+/* The n-th sixteen bytes of the operands; NULL: there are no more. What is found there goes to
+ * tmem_operand_read. */
 const void *tmem_reads(const tmem_product &p, unsigned n);
 void tmem_operand_read(const tmem_product &p, unsigned n, const eight &bytes);
 void tmem_begins(const tmem_product &p);
@@ -48,12 +48,12 @@ inline void gpu_tmem_give(uint32_t address, EMULATE_SITE) {
 inline void gpu_tmem_before() { emulate::tmem_before(); }
 inline void gpu_tmem_after() { emulate::tmem_after(); }
 
+/* By reference, so read where no watch looks: what brings it about that operands are there are mbarriers, which
+ * the watch takes for no order. The emulation sees itself whether they were waited for (emulate_tmem.cpp). */
 inline void gpu_tmem_mma(uint32_t d, uint64_t a, uint64_t b, uint32_t form, int onto) {
     const emulate::tmem_product p = { d, form, a, b, onto != 0 };
-    for (unsigned n = 0; const void *from = emulate::tmem_reads(p, n); n++) {
-        const emulate::eight bytes = *emulate::wide<emulate::eight>((void *)from); /* read here */
-        emulate::tmem_operand_read(p, n, bytes);
-    }
+    for (unsigned n = 0; const void *from = emulate::tmem_reads(p, n); n++)
+        emulate::tmem_operand_read(p, n, *emulate::wide<emulate::eight>((void *)from));
     emulate::tmem_begins(p);
 }
 inline void gpu_tmem_commit(gpu_barrier *b) { emulate::tmem_commit(b); }
