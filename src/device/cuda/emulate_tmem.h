@@ -48,8 +48,9 @@ inline void gpu_tmem_give(uint32_t address, EMULATE_SITE) {
 inline void gpu_tmem_before() { emulate::tmem_before(); }
 inline void gpu_tmem_after() { emulate::tmem_after(); }
 
-/* By reference, so read where no watch looks: what brings it about that operands are there are mbarriers, which
- * the watch takes for no order. The emulation sees itself whether they were waited for (emulate_tmem.cpp). */
+/* By reference, so read where no watch looks: what brings it about that operands are there are mbarriers,
+ * which the watch takes for no order. The emulation sees itself whether they were waited for
+ * (emulate_tmem.cpp). */
 inline void gpu_tmem_mma(uint32_t d, uint64_t a, uint64_t b, uint32_t form, int onto) {
     const emulate::tmem_product p = { d, form, a, b, onto != 0 };
     for (unsigned n = 0; const void *from = emulate::tmem_reads(p, n); n++)

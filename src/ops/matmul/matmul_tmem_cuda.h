@@ -79,17 +79,15 @@ GPU_INLINE void tmem_multiply_all(const R &ring, uint32_t memory, int stages) {
     }
 }
 
-/* By the others: onto `sum`, which begins with what was before. `mine`: the warp's lanes and columns. The
- * address is read anew for each slice: sums leave no register for it. */
+/* By the others: onto `sum`, which begins with what was before. `memory`: of the warp's lanes and columns. */
 template <class N, class S, class F, class R>
-GPU_INLINE void tmem_add_all(const R &ring, uint32_t mine, int stages, float (&sum)[S::OWN]) {
+GPU_INLINE void tmem_add_all(const R &ring, uint32_t memory, int stages, float (&sum)[S::OWN]) {
     enum { STAGES_OF_SLICE = N::SLICE / F::DEPTHS };
 #pragma unroll 1
     for (int n = 0; n * STAGES_OF_SLICE < stages; n++) {
         const int half = n % 2;
         gpu_barrier_wait(ring.ready + half, (unsigned)n / 2 % 2);
         gpu_tmem_after();
-        const uint32_t memory = *ring.address + mine;
 #pragma unroll
         for (int c = 0; c < S::OWN; c += GPU_TMEM_READ) {
             float slice[GPU_TMEM_READ];
@@ -162,8 +160,8 @@ __global__ void __launch_bounds__((tmem_roles<S, std::is_same<O, group_bulk_oper
 #pragma unroll
         for (int i = 0; i < S::OWN; i++) sum[i] = 0;
         if (p.starts) tmem_before<S>(p, e, strip, row, column, sum);
-        tmem_meet(ring);
-        tmem_add_all<N, S, feed>(ring, roles::mine(), stages, sum);
+        const uint32_t memory = tmem_meet(ring) + roles::mine();
+        tmem_add_all<N, S, feed>(ring, memory, stages, sum);
         gpu_tmem_before();
         group_meet();
         tmem_end<S>(p, e, strip, row, column, sum);
