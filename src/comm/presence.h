@@ -3,8 +3,8 @@
  * read. Nothing of it is moved by a transport, and no movement costs a call of the system:
  *
  * - ranks of one host write to pages that they share, a file of rank 0's without a name;
- * - ranks of several hosts have a file each in a folder of the run, and write it while they wait, else about
- *   once a second. That such a folder shows what other hosts have written within PATIENCE is what an NFS
+ * - ranks of several hosts have a file each in a folder of the run, and write it twice a second while they
+ *   wait. That such a folder shows what other hosts have written within PATIENCE is what an NFS
  *   promises to whoever opens a file anew; it was tried on one machine alone.
  *
  * And each rank learns from its own system when another one of its host has ended, however that came.
