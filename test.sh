@@ -148,6 +148,7 @@ installed_tree() {
 step 'rules' tools/lint
 step 'rules: do they find anything?' tools/lint --self-test
 step 'planted mutations: does the tool plant them?' tools/mutate --self-test
+step 'mistakes of GPUs: has each its place?' tools/plant-gpu --self-test
 leave_out=()
 [ $sanitize = yes ] && leave_out=(-E "$sanitized_alone")
 # The emulated GPU is among the tests as they are; what its kernels are compiled for is this machine.

@@ -330,6 +330,14 @@ static void stepped(void *context, const train_progress *p) {
     progress_step(w->seen, p);
 }
 
+static void slowed(void *context, int64_t step, const pace_fall *fall) {
+    const watcher *w = context;
+    text line = { 0 };
+    report_slowed(&line, step, fall, w->d->plan.device->apart);
+    if (!line.failed) progress_say(w->seen, "%.*s", (int)line.length - 1, line.data); /* it ends the line */
+    text_close(&line);
+}
+
 static void evaluated(void *context, int64_t step, const runner_verdict *v, int64_t samples) {
     const watcher *w = context;
     char right[48] = "";
@@ -389,6 +397,10 @@ static void say_off(output *people, const setup *s, const decision *d, const tra
                    "the run had %.0f %% of the processors that it asked for (with all of them about %s), so "
                    "nothing is learned of it\n",
                    100 * r->processor_share, units_seconds_text(r->own_seconds, alone));
+    else if (d->plan.device->apart)
+        output_add(people,
+                   "rates of GPUs are parts of the published ones; `snug devices --measure` measures what "
+                   "products take, and `nvidia-smi -q -d PERFORMANCE` tells whether the clock fell\n");
     else if (s->options.rates == RATES_BUILT_IN)
         output_add(people, "the built-in table is of another processor; --rates auto measures this one\n");
     else
@@ -427,6 +439,7 @@ static status train(const options *o, cli_streams *streams, const setup *s, resu
     TRY(progress_open(&streams->people, &w.seen));
     train_observer observer = { .context = &w,
                                 .stepped = stepped,
+                                .slowed = slowed,
                                 .evaluated = evaluated,
                                 .ended = ended,
                                 .stop = &signals_stop,

@@ -31,6 +31,9 @@ void report_listing(text *out, const decision *d);
 /* Planned beside measured bytes, by category, and the whole process. */
 void report_memory_table(text *out, const decision *d, const train_result *r, const report_style *style);
 
+/* A line on steps that take longer than before, and what it may come from. `apart`: a GPU computes. */
+void report_slowed(text *out, int64_t step, const pace_fall *fall, bool apart);
+
 /* Where the time of a step went: by op, by block, between kernels; then the table of memory. */
 void report_profile_text(text *out, const setup *s, const decision *d, const profile_result *r,
                          const report_style *style);

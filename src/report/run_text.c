@@ -121,3 +121,19 @@ void report_memory_table(text *out, const decision *d, const train_result *r, co
     char a[REPORT_NUMBER_BYTES];
     text_add(out, "  %-15s %17s\n", "budget", report_count(d->budget, a));
 }
+
+/* ---- steps that take longer than before ---- */
+
+void report_slowed(text *out, int64_t step, const pace_fall *fall, bool apart) {
+    const double most = 0.9; /* of the processors asked for: with more of them, others did not take them */
+    char now[UNITS_TEXT_BYTES], before[UNITS_TEXT_BYTES];
+    text_add(out, "step %lld  a step takes %s, where it took %s at step %lld: ", (long long)step,
+             units_seconds_text(fall->now, now), units_seconds_text(fall->before, before),
+             (long long)fall->before_at);
+    if (apart)
+        text_add(out, "`nvidia-smi -q -d PERFORMANCE` tells whether the GPU's clock fell, and why\n");
+    else if (fall->share < most)
+        text_add(out, "other work left %.0f %% of the processors asked for\n", 100 * fall->share);
+    else
+        text_add(out, "the clock fell, or others use the memory\n");
+}

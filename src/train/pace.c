@@ -28,9 +28,28 @@ double pace_seconds(const pace *p) {
 }
 
 double pace_own_seconds(const pace *p, double asked) {
-    return p->steps ? p->processors / asked / (double)p->steps : 0;
+    if (!p->steps) return 0;
+    return (asked > 0 ? p->processors / asked : p->clock) / (double)p->steps;
 }
 
-double pace_share(const pace *p, double asked) {
-    return p->clock > 0 ? p->processors / (p->clock * asked) : 0;
+static double share_of(double clock, double processors, double asked) {
+    if (asked <= 0) return 1;
+    return clock > 0 ? processors / (clock * asked) : 0;
+}
+
+double pace_share(const pace *p, double asked) { return share_of(p->clock, p->processors, asked); }
+
+static bool is_slower(double seconds, double than) { return seconds > than * 4 / 3; }
+
+bool pace_falls(pace_watch *w, int64_t step, double seconds, double processors, double asked,
+                pace_fall *fall) {
+    w->steps++, w->clock += seconds, w->processors += processors;
+    if (w->steps < PACE_STRETCH || w->clock < PACE_STRETCH_SECONDS) return false;
+    double now = w->clock / (double)w->steps;
+    *fall = (pace_fall){ now, w->shortest, w->at, share_of(w->clock, w->processors, asked) };
+    w->clock = w->processors = 0, w->steps = 0;
+    if (!fall->before || now < fall->before) w->shortest = now, w->at = step;
+    if (!fall->before || !is_slower(now, fall->before) || !is_slower(now, w->told)) return false;
+    w->told = now;
+    return true;
 }

@@ -19,7 +19,6 @@
 #include "train/journal.h"
 #include "train/model_save.h"
 #include "train/one_folder.h"
-#include "train/pace.h"
 #include "train/room.h"
 #include "train/together.h"
 #include "train/train_report.h"
@@ -37,7 +36,8 @@ typedef struct {
     feed feed;
     journal *journal;
     pace pace;
-    double asked;   /* processors that a step asks for */
+    pace_watch watch;
+    double asked;   /* processors that a step asks for; 0: a device apart computes */
     double *times;  /* seconds by step */
     uint32_t room;  /* for validations in `result` */
     double least;   /* seconds of a step's arithmetic at the peak rate */
@@ -141,12 +141,20 @@ static status begin(training *t) {
     exec_rehearse(t->exec);
     TRY(comm_agree(exec_check_reserve(t->exec, &t->result->runtime_bytes)));
     t->least = train_report_least(t->s, t->d);
-    t->asked = measure_processors(t->s->request.run.lower.threads);
+    t->asked = t->d->plan.device->apart ? 0 : measure_processors(t->s->request.run.lower.threads);
     t->started = clock_seconds();
     return comm_agree(claim(t));
 }
 
 /* ---- steps ---- */
+
+/* What step `step` took, by the clock and of processors. */
+static void note_pace(training *t, int64_t step, double seconds, double processors) {
+    pace_fall fall;
+    pace_note(&t->pace, seconds, processors, t->asked);
+    if (pace_falls(&t->watch, step, seconds, processors, t->asked, &fall) && t->observer->slowed)
+        t->observer->slowed(t->observer->context, step, &fall);
+}
 
 static status one_step(training *t, int64_t step, const loader_batch *from, double began) {
     double rate = learning_rate(&t->s->options, step);
@@ -155,7 +163,7 @@ static status one_step(training *t, int64_t step, const loader_batch *from, doub
     TRY(feed_step(&t->feed, &batch, step, rate));
     const runner *done = &t->feed.run;
     double loss = done->loss, norm = done->last_norm;
-    pace_note(&t->pace, clock_seconds() - at, threads_seconds() - processors, t->asked);
+    note_pace(t, step + 1, clock_seconds() - at, threads_seconds() - processors);
     status failed = exec_failed(t->exec);
     t->result->losses[step] = loss;
     bool skipped = done->scale.bytes && isfinite(loss) && !isfinite(norm); /* the scale is halved, and on */

@@ -5,6 +5,7 @@
 
 #include "exec/lifetimes.h"
 #include "exec/runner.h"
+#include "train/pace.h"
 #include "train/resume.h"
 
 typedef struct {
@@ -66,6 +67,7 @@ typedef struct {
     void *context;
     void (*started)(void *context, const setup *s, const decision *d);
     void (*stepped)(void *context, const train_progress *p);
+    void (*slowed)(void *context, int64_t step, const pace_fall *fall); /* steps take longer than before */
     void (*evaluated)(void *context, int64_t step, const runner_verdict *v, int64_t samples);
     /* The run is over, finished or not, and `r` is complete. Here the caller writes what it writes of a run;
      * only then does the run's history say that it has ended. A failure fails the run. */

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/memory.h"
@@ -67,6 +68,23 @@ ssize_t __wrap_write(int file, const void *data, size_t bytes) {
     return -1;
 }
 
+/* ---- a clock that tells more than went by ---- */
+
+static struct { double added, each; /* seconds: so far, and with each call */ } clocks;
+
+int __real_clock_gettime(clockid_t clock, struct timespec *t);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *t);
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *t) {
+    int result = __real_clock_gettime(clock, t);
+    if (clock != CLOCK_MONOTONIC) return result;
+    clocks.added += clocks.each;
+    double whole = floor(clocks.added), rest = (clocks.added - whole) * 1e9 + (double)t->tv_nsec;
+    t->tv_sec += (time_t)whole + (rest >= 1e9);
+    t->tv_nsec = (long)(rest >= 1e9 ? rest - 1e9 : rest);
+    return result;
+}
+
 /* ---- a small run ---- */
 
 static void write_files(void) {
@@ -90,17 +108,25 @@ typedef struct {
     double rates[16], seconds;
     int64_t steps;
     void (*after)(int64_t step); /* may be NULL */
+    int64_t slowed;              /* the step after which it was told that steps got slower; 0: none */
+    pace_fall fall;
 } witness;
 
 static void note(void *context, const train_progress *p) {
     witness *w = context;
     assert_int_equal(p->step, w->steps + 1);
-    w->rates[w->steps++] = p->learning_rate;
+    w->rates[w->steps++ % 16] = p->learning_rate;
     w->seconds += p->seconds;
     /* what is left takes at least as long as the steps did so far, without what was between them */
     assert_true(p->seconds_left >= 0.999 * w->seconds / (double)p->step * (double)(p->steps - p->step));
     assert_true(p->step < p->steps || p->seconds_left == 0);
     if (w->after) w->after(p->step);
+}
+
+static void slower(void *context, int64_t step, const pace_fall *fall) {
+    witness *w = context;
+    assert_int_equal(w->slowed, 0);
+    w->slowed = step, w->fall = *fall;
 }
 
 static status train(const setup_options *o, witness *w) {
@@ -112,7 +138,7 @@ static status train(const setup_options *o, witness *w) {
     assert_int_equal(setup_open(o, NULL, &s), STATUS_OK);
     status result = resume_find(&s, &from);
     if (result == STATUS_OK) result = resume_decide(&s, &from, &d);
-    train_observer watching = { .context = w, .stepped = note };
+    train_observer watching = { .context = w, .stepped = note, .slowed = slower };
     if (result == STATUS_OK) result = train_run(&s, &d, &from, &watching, &r);
     snprintf(sentence, sizeof sentence, "%s", status_message());
     train_result_close(&r);
@@ -222,6 +248,24 @@ static void a_run_is_told_by_its_median(void **state) {
     near(none.step_seconds, 0, "the median of no steps");
 }
 
+static void half_as_fast_from_41(int64_t step) {
+    if (step == 40) clocks.each *= 2;
+}
+
+static void a_run_tells_that_it_gets_slower(void **state) {
+    (void)state;
+    setup_options o = usual();
+    o.steps = 80;
+    witness w = { .after = half_as_fast_from_41 };
+    clocks.each = 10;
+    status result = train(&o, &w);
+    clocks.each = clocks.added = 0; /* threads that wait until a time wait by the system's own clock */
+    if (result != STATUS_OK) fail_msg("%s", status_message());
+    assert_int_equal(w.slowed, 60);
+    assert_int_equal(w.fall.before_at, 20);
+    assert_true(w.fall.now > 1.9 * w.fall.before && w.fall.now < 2.1 * w.fall.before);
+}
+
 /* ---- failures ---- */
 
 static void no_room_from_now_on(int64_t step) { disk.no_room_for_lines = step >= 3; }
@@ -271,6 +315,7 @@ int main(void) {
         cmocka_unit_test(learning_rates_follow_the_schedule),
         cmocka_unit_test(a_step_is_told_as_it_was),
         cmocka_unit_test(a_run_is_told_by_its_median),
+        cmocka_unit_test(a_run_tells_that_it_gets_slower),
         cmocka_unit_test(no_checkpoint_without_its_lines),
         cmocka_unit_test(a_step_without_its_state_does_not_count),
     };
