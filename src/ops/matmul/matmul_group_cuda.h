@@ -138,48 +138,23 @@ static void group_sized(const P &p, const N &numbers, const E &e) {
 
 /* And in the way that goes with where it lies: what lies at 16 bytes comes by bulk. WIDE: tiles may have more
  * than 128 columns. */
-template <bool WIDE, bool TA, bool B_CROSSED, class N, class E>
-static void group_choose(const tensor_product<tensor_operand> &p, const N &numbers, const E &e) {
-    if (!tensor_packed(p.a) || !tensor_packed(p.b)) {
-        group_sized<group_slim, GROUP_WORK_SLIM, tensor_reads, TA, B_CROSSED>(p, numbers, e);
-        return;
-    }
-    if constexpr (WIDE) {
-        if (group_cost<group_wide>(p, GROUP_WORK_WIDE) < group_cost<group_large>(p, GROUP_WORK_LARGE)) {
-            group_sized<group_wide, GROUP_WORK_WIDE, group_bulk, TA, B_CROSSED>(p, numbers, e);
+template <bool WIDE>
+struct tensor_by_groups {
+    template <bool TA, bool B_CROSSED, class N, class E>
+    static void choose(const tensor_product<tensor_operand> &p, const N &numbers, const E &e) {
+        if (!tensor_packed(p.a) || !tensor_packed(p.b)) {
+            group_sized<group_slim, GROUP_WORK_SLIM, tensor_reads, TA, B_CROSSED>(p, numbers, e);
             return;
         }
+        if constexpr (WIDE) {
+            if (group_cost<group_wide>(p, GROUP_WORK_WIDE) < group_cost<group_large>(p, GROUP_WORK_LARGE)) {
+                group_sized<group_wide, GROUP_WORK_WIDE, group_bulk, TA, B_CROSSED>(p, numbers, e);
+                return;
+            }
+        }
+        group_sized<group_large, GROUP_WORK_LARGE, group_bulk, TA, B_CROSSED>(p, numbers, e);
     }
-    group_sized<group_large, GROUP_WORK_LARGE, group_bulk, TA, B_CROSSED>(p, numbers, e);
-}
-
-template <class T, class E>
-static void group_form(const tensor_product<tensor_operand> &p, bool ta, bool tb, const E &e) {
-    const tensor_halves<T> numbers = {};
-    if (ta && tb)
-        group_choose<true, true, false>(p, numbers, e);
-    else if (ta)
-        group_choose<true, true, true>(p, numbers, e);
-    else if (tb)
-        group_choose<true, false, false>(p, numbers, e);
-    else
-        group_choose<true, false, true>(p, numbers, e);
-}
-
-/* As matmul_tensor_product. */
-template <class E>
-static void matmul_group_product(const op_call *c, const matmul_attributes *t, const E &e, bool starts) {
-    const op_arg *a = op_in(c, MATMUL_A), *b = op_in(c, MATMUL_B);
-    matmul_sizes s;
-    matmul_sizes_of(&a->shape, &b->shape, t, &s);
-    if (s.rows <= 0 || s.columns <= 0) return;
-    tensor_product<tensor_operand> p = { tensor_operand_of(a, s.rows), tensor_operand_of(b, s.columns),
-                                         s.depth, starts };
-    if (a->dtype == DTYPE_BF16)
-        group_form<gpu_bf16>(p, t->ta, t->tb, e);
-    else
-        group_form<gpu_f16>(p, t->ta, t->tb, e);
-}
+};
 
 /* The plain product's (matmul_group_cuda.cu). */
 void matmul_group_run(const op_call *c);

@@ -2,11 +2,6 @@
  * capability alone has are in others (matmul_group_cuda.cu, matmul_tmem_cuda.cu), for the same reason. */
 #include "ops/matmul/matmul_tmem_cuda.h"
 
-static void run(const op_call *c) {
-    const matmul_attributes *t = (const matmul_attributes *)c->attributes;
-    matmul_tensor_product(c, t, matmul_tensor_end(c), op_in(c, MATMUL_ACCUMULATOR)->data != NULL);
-}
-
 CUDA_KERNELS(matmul_tensor, { "matmul_cuda_group", matmul_group_accepts, NULL, matmul_group_run },
              { "matmul_cuda_tmem", matmul_tmem_accepts, NULL, matmul_tmem_run },
-             { "matmul_cuda_tensor", matmul_tensor_accepts, NULL, run });
+             { "matmul_cuda_tensor", matmul_tensor_accepts, NULL, matmul_tensor_run<tensor_by_warps> });

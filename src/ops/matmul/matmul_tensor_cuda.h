@@ -484,30 +484,34 @@ static void tensor_sized(const P &p, const N &numbers, const E &e) {
         tensor_launch<tensor_large, F, TA, B_CROSSED>(p, numbers, e);
 }
 
-/* And in the way that goes with where it lies. */
-template <bool TA, bool B_CROSSED, class N, class E>
-static void tensor_choose(const tensor_product<tensor_operand> &p, const N &numbers, const E &e) {
-    if (tensor_packed(p.a) && tensor_packed(p.b))
-        tensor_sized<tensor_copies, TA, B_CROSSED>(p, numbers, e);
-    else
-        tensor_sized<tensor_reads, TA, B_CROSSED>(p, numbers, e);
-}
+/* Products by mma.sync: in the way that goes with where it lies. */
+struct tensor_by_warps {
+    template <bool TA, bool B_CROSSED, class N, class E>
+    static void choose(const tensor_product<tensor_operand> &p, const N &numbers, const E &e) {
+        if (tensor_packed(p.a) && tensor_packed(p.b))
+            tensor_sized<tensor_copies, TA, B_CROSSED>(p, numbers, e);
+        else
+            tensor_sized<tensor_reads, TA, B_CROSSED>(p, numbers, e);
+    }
+};
 
-template <class T, class E>
+template <class BY, class T, class E>
 static void tensor_form(const tensor_product<tensor_operand> &p, bool ta, bool tb, const E &e) {
     const tensor_halves<T> numbers = {};
     if (ta && tb)
-        tensor_choose<true, false>(p, numbers, e);
+        BY::template choose<true, false>(p, numbers, e);
     else if (ta)
-        tensor_choose<true, true>(p, numbers, e);
+        BY::template choose<true, true>(p, numbers, e);
     else if (tb)
-        tensor_choose<false, false>(p, numbers, e);
+        BY::template choose<false, false>(p, numbers, e);
     else
-        tensor_choose<false, true>(p, numbers, e);
+        BY::template choose<false, true>(p, numbers, e);
 }
 
-/* op(a) op(b), the call's first inputs, with this end; `starts`: from what it has before. */
-template <class E>
+/* op(a) op(b), the call's first inputs, with this end; `starts`: from what it has before. BY: what
+ * multiplies: tensor_by_warps, tensor_by_groups of matmul_group_cuda.h, tensor_in_tmem of matmul_tmem_cuda.h.
+ */
+template <class BY, class E>
 static void matmul_tensor_product(const op_call *c, const matmul_attributes *t, const E &e, bool starts) {
     const op_arg *a = op_in(c, MATMUL_A), *b = op_in(c, MATMUL_B);
     matmul_sizes s;
@@ -516,13 +520,20 @@ static void matmul_tensor_product(const op_call *c, const matmul_attributes *t, 
     tensor_product<tensor_operand> p = { tensor_operand_of(a, s.rows), tensor_operand_of(b, s.columns),
                                          s.depth, starts };
     if (a->dtype == DTYPE_BF16)
-        tensor_form<gpu_bf16>(p, t->ta, t->tb, e);
+        tensor_form<BY, gpu_bf16>(p, t->ta, t->tb, e);
     else
-        tensor_form<gpu_f16>(p, t->ta, t->tb, e);
+        tensor_form<BY, gpu_f16>(p, t->ta, t->tb, e);
 }
 
 /* The end of the plain product. */
 static inline matmul_end matmul_tensor_end(const op_call *c) {
     return matmul_end_of(cuda_in(c, MATMUL_BIAS), cuda_in(c, MATMUL_RESIDUAL), cuda_in(c, MATMUL_ACCUMULATOR),
                          cuda_out(c, 0), shape_last(&c->out[0].shape));
+}
+
+/* The plain product. */
+template <class BY>
+static void matmul_tensor_run(const op_call *c) {
+    const matmul_attributes *t = (const matmul_attributes *)c->attributes;
+    matmul_tensor_product<BY>(c, t, matmul_tensor_end(c), op_in(c, MATMUL_ACCUMULATOR)->data != NULL);
 }

@@ -206,40 +206,15 @@ static bool tmem_bulk_launch(const tensor_product<tensor_operand> &p, const E &e
 }
 
 /* In the way that goes with where it lies, and in the tile that goes with its size. */
-template <bool TA, bool B_CROSSED, class N, class E>
-static void tmem_choose(const tensor_product<tensor_operand> &p, const E &e) {
-    bool wide = group_cost<tmem_wide>(p, TMEM_WORK_WIDE) <= group_cost<tmem_small>(p, TMEM_WORK_SMALL);
-    if (wide ? !tmem_bulk_launch<tmem_wide, TA, B_CROSSED, N>(p, e)
-             : !tmem_bulk_launch<tmem_small, TA, B_CROSSED, N>(p, e))
-        tmem_launch<tmem_least, TA, B_CROSSED, N>(p, e);
-}
-
-template <class T, class E>
-static void tmem_form(const tensor_product<tensor_operand> &p, bool ta, bool tb, const E &e) {
-    if (ta && tb)
-        tmem_choose<true, false, tensor_halves<T>>(p, e);
-    else if (ta)
-        tmem_choose<true, true, tensor_halves<T>>(p, e);
-    else if (tb)
-        tmem_choose<false, false, tensor_halves<T>>(p, e);
-    else
-        tmem_choose<false, true, tensor_halves<T>>(p, e);
-}
-
-/* As matmul_tensor_product. */
-template <class E>
-static void matmul_tmem_product(const op_call *c, const matmul_attributes *t, const E &e, bool starts) {
-    const op_arg *a = op_in(c, MATMUL_A), *b = op_in(c, MATMUL_B);
-    matmul_sizes s;
-    matmul_sizes_of(&a->shape, &b->shape, t, &s);
-    if (s.rows <= 0 || s.columns <= 0) return;
-    tensor_product<tensor_operand> p = { tensor_operand_of(a, s.rows), tensor_operand_of(b, s.columns),
-                                         s.depth, starts };
-    if (a->dtype == DTYPE_BF16)
-        tmem_form<gpu_bf16>(p, t->ta, t->tb, e);
-    else
-        tmem_form<gpu_f16>(p, t->ta, t->tb, e);
-}
+struct tensor_in_tmem {
+    template <bool TA, bool B_CROSSED, class N, class E>
+    static void choose(const tensor_product<tensor_operand> &p, const N &, const E &e) {
+        bool wide = group_cost<tmem_wide>(p, TMEM_WORK_WIDE) <= group_cost<tmem_small>(p, TMEM_WORK_SMALL);
+        if (wide ? !tmem_bulk_launch<tmem_wide, TA, B_CROSSED, N>(p, e)
+                 : !tmem_bulk_launch<tmem_small, TA, B_CROSSED, N>(p, e))
+            tmem_launch<tmem_least, TA, B_CROSSED, N>(p, e);
+    }
+};
 
 /* The plain product's (matmul_tmem_cuda.cu). */
 void matmul_tmem_run(const op_call *c);

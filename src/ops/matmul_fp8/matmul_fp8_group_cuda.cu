@@ -15,7 +15,7 @@
 struct matmul_fp8_by_groups {
     template <class P, class N, class E>
     static void along(const P &p, const N &numbers, const E &e) {
-        group_choose<false, false, false>(p, numbers, e);
+        tensor_by_groups<false>::choose<false, false>(p, numbers, e);
     }
     template <class P, class N, class E>
     static void over_rows(const P &p, const N &numbers, const E &e) {

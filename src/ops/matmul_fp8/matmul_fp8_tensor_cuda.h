@@ -252,7 +252,7 @@ static void matmul_fp8_run(const op_call *c) {
 struct matmul_fp8_by_warps {
     template <class P, class N, class E>
     static void along(const P &p, const N &numbers, const E &e) {
-        tensor_choose<false, false>(p, numbers, e);
+        tensor_by_warps::choose<false, false>(p, numbers, e);
     }
     template <class P, class N, class E>
     static void over_rows(const P &p, const N &numbers, const E &e) {

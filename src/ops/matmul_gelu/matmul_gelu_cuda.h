@@ -65,7 +65,7 @@ static inline E matmul_gelu_end_of(const op_call *c, const cuda_span &second) {
     return { second, y, columns, t->tanh != 0, matmul_fours(columns, second, y) };
 }
 
-/* On tensor cores by groups of warps (matmul_gelu_group_cuda.cu). */
+/* On tensor cores by groups of warps (matmul_gelu_group_cuda.cu), and in tensor memory. */
 void matmul_gelu_group_run(const op_call *c);
 void matmul_gelu_group_run_backward(const op_call *c);
 void matmul_gelu_tmem_run(const op_call *c);

@@ -1,15 +1,8 @@
 /* Products that end in GELU on tensor cores by groups of warps. */
 #include "ops/matmul/matmul_group_cuda.h"
-#include "ops/matmul_gelu/matmul_gelu_cuda.h"
+#include "ops/matmul_gelu/matmul_gelu_tensor_cuda.h"
 
-template <class E>
-static void run_end(const op_call *c, const cuda_span &second) {
-    const matmul_gelu_attributes *t = (const matmul_gelu_attributes *)c->attributes;
-    matmul_group_product(c, &t->product, matmul_gelu_end_of<E>(c, second), false);
-}
-
-void matmul_gelu_group_run(const op_call *c) { run_end<matmul_gelu_end>(c, cuda_in(c, MATMUL_GELU_BIAS)); }
-
+void matmul_gelu_group_run(const op_call *c) { matmul_gelu_tensor_run<tensor_by_groups<true>>(c); }
 void matmul_gelu_group_run_backward(const op_call *c) {
-    run_end<matmul_gelu_slope_end>(c, cuda_in(c, MATMUL_GELU_X));
+    matmul_gelu_tensor_run_backward<tensor_by_groups<true>>(c);
 }
