@@ -39,6 +39,8 @@ enum {
     UNBROUGHT,
     OVERWRITTEN,
     GIVEN_BACK,
+    UNTOLD,
+    UNMET,
     GOES_ON,
     ANEW,
     VERSION,
@@ -71,9 +73,11 @@ const tmem_mistake tmem_mistakes[] = {
     { "a product goes to other columns", NULL },
     { "operands are multiplied before they have come", "has not come yet" },
     { "an operand is written before its products are done", "a product under way reads" },
-    { "sums are given back before they are read", "tensor memory is read" },
+    { "sums are given back before they are read", "sums in tensor memory are" },
+    { "who multiplies is not told that sums were read", "sums in tensor memory are" },
+    { "one lane alone calls the fence for its warp", "was not told" },
     { "a slice goes on from the one before", NULL },
-    { "each product begins anew", NULL },
+    { "each product begins anew", "that nobody has read" },
     { "a descriptor of wgmma", "what is fixed" },
     { "rows that are not swizzled", "not swizzled by 128" },
     { "a form of 64 lines", "none that there is" },
@@ -89,10 +93,12 @@ struct mistaken_maps {
     gpu_bulk_map a, b;
 };
 
-GPU_INLINE void mistaken_bring(const mistaken_maps &m, uint16_t *stage, gpu_barrier *bars, bool crossed) {
+/* UNTOLD: the stage's place is free when its products are done, and nobody waits for who reads their sums. */
+GPU_INLINE void mistaken_bring(const mistaken_maps &m, uint16_t *stage, gpu_barrier *bars, int mistake,
+                               bool crossed) {
     for (int s = 0; s < SLICES; s++) {
         const int depth = s * EDGE;
-        gpu_barrier_wait(bars + FREE, (unsigned)s % 2 ^ 1);
+        gpu_barrier_wait(bars + (mistake == UNTOLD ? DONE : FREE), (unsigned)s % 2 ^ 1);
         gpu_barrier_expect(bars + CAME, STAGE * 2);
         for (int l = 0; l < ROWS; l += crossed ? (int)EDGE : (int)ROWS)
             gpu_bulk_copy(stage + l * EDGE, &m.a, crossed ? l : depth, crossed ? depth : l, bars + CAME);
@@ -149,8 +155,8 @@ GPU_INLINE void mistaken_add(gpu_barrier *bars, uint32_t memory, int mistake, fl
             gpu_tmem_wait(x);
             for (int i = 0; mistake != EARLY && i < GPU_TMEM_READ; i++) sum[c + i] += x[i];
         }
-        if (mistake != UNBEFORE) gpu_tmem_before();
-        __syncwarp();
+        if (mistake != UNBEFORE && (mistake != UNMET || gives)) gpu_tmem_before();
+        if (mistake != UNMET) __syncwarp();
         if (mistake != GIVEN_BACK && gives) gpu_barrier_arrive(bars + FREE);
     }
 }
@@ -185,7 +191,7 @@ __global__ void mistaken_tmem(const __grid_constant__ mistaken_maps m, float *d,
         if (lane < (mistake == TWO_MULTIPLY ? 2 : 1))
             mistaken_multiply(stage, bars, memory, mistake, crossed);
     } else if (lane == 0)
-        mistaken_bring(m, stage, bars, crossed);
+        mistaken_bring(m, stage, bars, mistake, crossed);
     gpu_tmem_before();
     __syncthreads();
     gpu_tmem_after();

@@ -25,6 +25,7 @@ struct barrier_now {
     unsigned maker, made; /* by which thread, after how many meetings of all */
     bool shown;
     unsigned waited[MOST_THREADS]; /* so many phases were over when the thread last came from a wait */
+    tmem_read_so_far coming, told; /* what who arrived knew, up to now and up to the last phase's end */
 };
 
 struct sixteen {
@@ -83,7 +84,7 @@ barrier_now &usable(unsigned number) {
 /* Is the phase over? Then the next one begins. */
 bool turns(barrier_now &b) {
     if (b.left || b.expected) return false;
-    b.phase++, b.left = b.count;
+    b.phase++, b.left = b.count, b.told = b.coming;
     went_on();
     return true;
 }
@@ -180,7 +181,7 @@ void bulk_barrier_arrive(const void *at, unsigned bytes, site where) {
     if (b.left == 0) stop("more threads arrive at a barrier than it was made for");
     b.left--, b.expected += bytes;
     if (b.expected > MOST_BYTES) stop("more bytes are expected than a barrier counts");
-    tmem_arrives(thread_now().thread);
+    tmem_arrives(thread_now().thread, &b.coming);
     if (turns(b)) let_others_run(where);
 }
 
@@ -190,7 +191,7 @@ void bulk_barrier_wait(const void *at, unsigned parity, site where) {
     while ((b.phase & 1) == parity)
         if (!lands(number) && !tmem_lands(number)) give_way(where);
     b.waited[thread_now().thread] = b.phase;
-    tmem_waited(thread_now().thread);
+    tmem_waited(thread_now().thread, b.told);
 }
 
 unsigned bulk_committed(const void *at) {

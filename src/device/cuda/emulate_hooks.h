@@ -42,13 +42,20 @@ unsigned bulk_committed(const void *barrier);
 unsigned bulk_arrived(unsigned number);
 bool bulk_waited(unsigned number, unsigned phase, unsigned thread);
 
+/* How many of each warp's reads of tensor memory are over. */
+struct tmem_read_so_far {
+    enum { WARPS = 32 };
+    unsigned of_warp[WARPS];
+};
+
 /* Of tensor memory (emulate_tmem.h): a block begins, and ends; what a commit waits for is done, and it
- * arrives at this barrier (false: none would); a thread has waited for a barrier, and arrives at one. */
+ * arrives at this barrier (false: none would); a thread arrives at a barrier, to which it tells what it knows
+ * of reads, and has waited for one, which tells it what those knew who had arrived. */
 void tmem_begins_block();
 void tmem_ends_block();
 bool tmem_lands(unsigned barrier);
-void tmem_waited(unsigned thread);
-void tmem_arrives(unsigned thread);
+void tmem_arrives(unsigned thread, tmem_read_so_far *barrier);
+void tmem_waited(unsigned thread, const tmem_read_so_far &barrier);
 
 /* Four warps wait for each other. Orders no memory. */
 void meet_group(site at);

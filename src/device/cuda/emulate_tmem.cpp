@@ -2,6 +2,9 @@
  * independently of how mma_tmem.h makes them. */
 #include "device/cuda/mma_tmem.h"
 
+#include <string.h>
+
+#include <algorithm>
 #include <deque>
 #include <memory>
 #include <vector>
@@ -12,6 +15,7 @@ namespace emulate {
 namespace {
 
 enum { MOST_THREADS = 1024, LANES = 128, COLUMNS = 512, DEPTH = 16, PIECE = 16, ROW = 128 /* bytes */ };
+enum { WARPS = tmem_read_so_far::WARPS, QUARTERS = LANES / GPU_WARP };
 const unsigned NOBODY = ~0u;
 
 /* ---- what a product says ---- */
@@ -84,9 +88,19 @@ struct read {
     std::vector<float> values;
 };
 
+/* Reads of a warp are counted from 1. */
+struct reader {
+    unsigned reads, meeting, before; /* the block's meetings at its last read; reads before that meeting */
+    unsigned of_column[COLUMNS];     /* the last one */
+};
+
 struct tensor_memory {
     float sums[LANES][COLUMNS];
-    unsigned long last[COLUMNS]; /* product that writes it, counted from 1 */
+    unsigned long last[COLUMNS];      /* product that writes it, counted from 1 */
+    bool was_read[QUARTERS][COLUMNS]; /* since then */
+    reader readers[WARPS];
+    unsigned made[MOST_THREADS], ordered[MOST_THREADS]; /* reads; those before its last gpu_tmem_before */
+    tmem_read_so_far known[MOST_THREADS];
     unsigned multiplies;         /* the thread that begins products */
     unsigned first, taken, warp; /* columns, and the warp that took them; taken 0: nobody has */
     bool took;
@@ -103,11 +117,12 @@ tensor_memory &now() {
     return *m;
 }
 
-unsigned thread_now() {
+running running_now() {
     running r;
     if (!is_running(&r)) __builtin_trap();
-    return r.thread;
+    return r;
 }
+unsigned thread_now() { return running_now().thread; }
 
 double wide_of(uint16_t x, bool bf16) { return (double)(bf16 ? half_from_bf16(x) : half_from_f16(x)); }
 
@@ -156,6 +171,35 @@ bool is_known(unsigned long product, unsigned thread) {
     return false;
 }
 
+/* Reads of its own warp that are over for all lanes. */
+unsigned ordered_by_warp(unsigned warp) {
+    const unsigned *lanes = now().ordered + warp * GPU_WARP;
+    return *std::min_element(lanes, lanes + GPU_WARP);
+}
+
+bool knows_of_read(unsigned thread, unsigned warp, unsigned number) {
+    const tensor_memory &m = now();
+    const reader &r = m.readers[warp];
+    if (number <= m.known[thread].of_warp[warp]) return true;
+    if (thread / GPU_WARP == warp && number <= ordered_by_warp(warp)) return true;
+    return number <= (running_now().barriers > r.meeting ? r.reads : r.before);
+}
+
+/* Columns become others, or nobody's. */
+void are_read(uint32_t column, unsigned count, unsigned thread, const char *why) {
+    const tensor_memory &m = now();
+    for (unsigned w = 0; w < WARPS; w++)
+        for (unsigned i = column; m.readers[w].reads && i < column + count; i++)
+            if (!knows_of_read(thread, w, m.readers[w].of_column[i])) stop(why);
+}
+
+void are_begun_anew(uint32_t column, unsigned count) {
+    const tensor_memory &m = now();
+    for (unsigned i = column; i < column + count; i++)
+        for (unsigned q = 0; m.last[i] && q < QUARTERS; q++)
+            if (!m.was_read[q][i]) stop("sums in tensor memory are begun anew that nobody has read");
+}
+
 void are_taken(uint32_t column, unsigned count) {
     const tensor_memory &m = now();
     if (!m.taken || column < m.first || column + count > m.first + m.taken)
@@ -197,13 +241,24 @@ bool tmem_lands(unsigned barrier) {
     return false;
 }
 
-void tmem_waited(unsigned thread) { now().waited[thread] = true; }
+void tmem_waited(unsigned thread, const tmem_read_so_far &barrier) {
+    tensor_memory &m = now();
+    m.waited[thread] = true;
+    for (unsigned w = 0; m.took && w < WARPS; w++)
+        m.known[thread].of_warp[w] = std::max(m.known[thread].of_warp[w], barrier.of_warp[w]);
+}
 
-void tmem_arrives(unsigned thread) {
+void tmem_arrives(unsigned thread, tmem_read_so_far *barrier) {
     tensor_memory &m = now();
     if (!m.reads[thread].empty()) stop("a thread arrives before what it reads of tensor memory has come");
     if (m.has_read[thread])
         stop("a thread has read tensor memory and arrives without a tcgen05.fence::before_thread_sync");
+    if (!m.took) return;
+    const unsigned warp = thread / GPU_WARP;
+    unsigned &own = m.known[thread].of_warp[warp];
+    own = std::max(own, ordered_by_warp(warp));
+    for (unsigned w = 0; w < WARPS; w++)
+        barrier->of_warp[w] = std::max(barrier->of_warp[w], m.known[thread].of_warp[w]);
 }
 
 /* ---- columns ---- */
@@ -217,7 +272,9 @@ uint32_t tmem_take(unsigned columns) {
     if (!m.took) {
         m.took = true, m.taken = columns, m.first = COLUMNS - columns, m.warp = warp;
         for (auto &lane : m.sums) memset(lane, 0xff, sizeof lane);
-        for (unsigned t = 0; t < MOST_THREADS; t++) m.waited[t] = m.has_read[t] = false;
+        memset(m.readers, 0, sizeof m.readers), memset(m.known, 0, sizeof m.known);
+        for (unsigned t = 0; t < MOST_THREADS; t++)
+            m.waited[t] = m.has_read[t] = false, m.made[t] = m.ordered[t] = 0;
     }
     return m.first;
 }
@@ -232,6 +289,8 @@ void tmem_give(uint32_t address, unsigned columns) {
         if (!m.reads[t].empty() || m.has_read[t])
             stop("tensor memory is given back, and a thread has read it with no tcgen05.fence since");
     is_after(thread_now());
+    are_read(m.first, m.taken, thread_now(),
+             "tensor memory is given back by a warp that was not told that it has been read");
     m.taken = 0;
 }
 
@@ -262,8 +321,13 @@ void tmem_begins(const tmem_product &p) {
     are_taken(p.d, s.lines_b);
     if (m.multiplies != NOBODY && m.multiplies != thread)
         stop("two threads of a block begin products, whose order nobody promises");
+    are_read(
+        p.d, s.lines_b, thread,
+        "sums in tensor memory are multiplied into by a thread that was not told that they have been read");
+    if (!p.onto) are_begun_anew(p.d, s.lines_b);
     m.multiplies = thread, m.begun++;
     for (unsigned j = 0; j < s.lines_b; j++) m.last[p.d + j] = m.begun;
+    for (auto &quarter : m.was_read) memset(quarter + p.d, false, s.lines_b);
     m.under_way.push_back({ p, s, std::move(m.said) });
     m.said.clear();
 }
@@ -275,10 +339,24 @@ void tmem_commit(const void *barrier) {
 
 /* ---- fences and reads ---- */
 
+namespace {
+/* By one of a warp's lanes, each of which comes by once. */
+void is_read(unsigned thread, uint32_t column, unsigned columns) {
+    tensor_memory &m = now();
+    const unsigned warp = thread / GPU_WARP, meetings = running_now().barriers;
+    reader &r = m.readers[warp];
+    if (++m.made[thread] <= r.reads) return; /* another lane was here first */
+    if (meetings != r.meeting) r.meeting = meetings, r.before = r.reads;
+    r.reads = m.made[thread];
+    for (unsigned i = column; i < column + columns; i++)
+        r.of_column[i] = r.reads, m.was_read[warp % QUARTERS][i] = true;
+}
+} // namespace
+
 void tmem_before() {
     const unsigned thread = thread_now();
     if (!now().reads[thread].empty()) return; /* which orders nothing of what has not come */
-    now().has_read[thread] = false;
+    now().has_read[thread] = false, now().ordered[thread] = now().made[thread];
 }
 void tmem_after() { now().waited[thread_now()] = false; }
 
@@ -302,6 +380,7 @@ void tmem_read(float *x, unsigned columns, uint32_t address, site at) {
     if (last > m.done) stop("tensor memory is read before its products are done");
     if (!is_known(last, thread))
         stop("tensor memory is read by a thread that has not waited for its products");
+    is_read(thread, column, columns);
     memset(x, 0xff, columns * sizeof *x);
     m.reads[thread].push_back(std::move(r));
     m.has_read[thread] = true;

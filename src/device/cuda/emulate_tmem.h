@@ -8,7 +8,12 @@
  * second thread that begins products; a missing gpu_tmem_after behind a wait, or gpu_tmem_before behind a
  * read; shared memory that tensor cores haven't been shown, that has not come, or that is written before
  * products are done; a descriptor, or a shape, that says what the emulation doesn't know; products that
- * nobody waits for. */
+ * nobody waits for; sums that are multiplied into, or given back, where who does so was not told that they
+ * have been read; sums that are begun anew before all their lanes were read.
+ *
+ * Readers are late by that rule, and not by when they run: a thread knows of a read where its warp has made
+ * it, where a barrier has told it, directly or through others, or where all have met since. What a warp tells
+ * is what all of its lanes have read and called gpu_tmem_before after. */
 #pragma once
 
 namespace emulate {
