@@ -9,11 +9,14 @@
  * code for 90a): the instruction, a tile that the copy engine brings (device/cuda/bulk.h), every tile with
  * operands that threads copy and that the engine brings, floats of 8 bits. Says whether bits are those of
  * mma.sync.
- * 5. With a second argument: TFLOP/s of every tile on gpt2's shapes (4 x 1024 tokens) and one large square,
+ * 5. The same of tensor memory (device/cuda/mma_tmem.h), where GPU and build have it (capability 10.0, code
+ * for 100a): the instruction, and every tile with operands that the engine and that threads bring. Where they
+ * have not, a sentence says so.
+ * 6. With a second argument: TFLOP/s of every tile on gpt2's shapes (4 x 1024 tokens) and one large square,
  * the best of three rounds of so many launches that each takes about 20 ms; and of floats of 8 bits.
  *
- * Which tile a product takes (tensor_sized, group_choose) was chosen by what tiles read, before anything
- * could be timed; this program says what to choose. Exit 0: nothing was wrong. */
+ * Which tile a product takes (tensor_sized, group_sized, tensor_in_tmem) was chosen by what tiles read,
+ * before anything could be timed; this program says what to choose. Exit 0: nothing was wrong. */
 #include <time.h>
 
 #include "tensor_instructions.h"
@@ -60,17 +63,35 @@ static void launch_group(const product &p) {
         group_launch<S, F, false, true>(t, tensor_halves<T>(), end);
 }
 
+/* Where the engine can't bring an operand, whose lines begin elsewhere than at 16 bytes, threads do. */
+template <class T, class S, bool TA, bool B_CROSSED>
+static void launch_tmem_form(const tensor_product<tensor_operand> &t, const matmul_end &end) {
+    if (!tmem_bulk_launch<S, TA, B_CROSSED, tensor_halves<T>>(t, end))
+        tmem_launch<tmem_least, TA, B_CROSSED, tensor_halves<T>>(t, end);
+}
+
+template <class T, class S>
+static void launch_tmem(const product &p) {
+    cuda_span none = { NULL, DTYPE_F32 }, before = { p.before, DTYPE_F32 }, y = { p.y, DTYPE_F32 };
+    matmul_end end = matmul_end_of(none, none, before, y, p.f.columns);
+    tensor_product<tensor_operand> t = { p.a, p.b, p.f.depth, p.before != NULL };
+    if (p.f.ta)
+        launch_tmem_form<T, S, true, true>(t, end);
+    else if (p.f.tb)
+        launch_tmem_form<T, S, false, false>(t, end);
+    else
+        launch_tmem_form<T, S, false, true>(t, end);
+}
+
 typedef void (*runner)(const product &);
 struct variant {
     const char *name;
-    int shared;
     runner packed[2], unpacked[2]; /* bf16, f16 */
 };
 #define VARIANT(...)                                                                                         \
     {                                                                                                        \
-#__VA_ARGS__, tensor_tile < __VA_ARGS__> ::SHARED,                                                   \
-            { launch < gpu_bf16, tensor_tile < __VA_ARGS__>, tensor_copies>, launch < gpu_f16,               \
-              tensor_tile < __VA_ARGS__>, tensor_copies> },                                                  \
+#__VA_ARGS__, { launch < gpu_bf16, tensor_tile < __VA_ARGS__>, tensor_copies>, launch < gpu_f16,     \
+                        tensor_tile < __VA_ARGS__>, tensor_copies> },                                        \
         {                                                                                                    \
             launch<gpu_bf16, tensor_tile<__VA_ARGS__>, tensor_reads>,                                        \
                 launch<gpu_f16, tensor_tile<__VA_ARGS__>, tensor_reads>                                      \
@@ -87,7 +108,7 @@ static const variant variants[] = {
 /* Groups, columns, stages, blocks. What does not lie at 16 bytes comes in group_slim, or group_small. */
 #define GROUP_VARIANT(SLIM, ...)                                                                             \
     {                                                                                                        \
-        "group " #__VA_ARGS__, group_tile<__VA_ARGS__>::SHARED,                                              \
+        "group " #__VA_ARGS__,                                                                               \
             { launch_group<gpu_bf16, group_tile<__VA_ARGS__>, tensor_copies>,                                \
               launch_group<gpu_f16, group_tile<__VA_ARGS__>, tensor_copies> },                               \
         {                                                                                                    \
@@ -96,7 +117,7 @@ static const variant variants[] = {
     }
 #define BULK_VARIANT(...)                                                                                    \
     {                                                                                                        \
-        "bulk " #__VA_ARGS__, group_ring<group_tile<__VA_ARGS__>>::SHARED,                                   \
+        "bulk " #__VA_ARGS__,                                                                                \
             { launch_group<gpu_bf16, group_tile<__VA_ARGS__>, group_bulk>,                                   \
               launch_group<gpu_f16, group_tile<__VA_ARGS__>, group_bulk> },                                  \
         {                                                                                                    \
@@ -114,13 +135,36 @@ static const variant group_variants[] = {
     BULK_VARIANT(1, 64, 4, 3),
 };
 
+/* Columns, groups that add, stages, blocks. What does not lie at 16 bytes comes in tmem_least. */
+#define TMEM_VARIANT(...)                                                                                    \
+    {                                                                                                        \
+        "tmem " #__VA_ARGS__,                                                                                \
+            { launch_tmem<gpu_bf16, tmem_tile<__VA_ARGS__>>, launch_tmem<gpu_f16, tmem_tile<__VA_ARGS__>> }, \
+        {                                                                                                    \
+            launch_tmem<gpu_bf16, tmem_tile<__VA_ARGS__>>, launch_tmem<gpu_f16, tmem_tile<__VA_ARGS__>>      \
+        }                                                                                                    \
+    }
+static const variant tmem_variants[] = {
+    TMEM_VARIANT(256, 2, 4, 1), /* tmem_wide */
+    TMEM_VARIANT(64, 1, 4, 2),  /* tmem_small */
+    TMEM_VARIANT(128, 1, 4, 1),
+    TMEM_VARIANT(128, 2, 4, 1),
+};
+
 struct variant_list {
+    const char *name; /* NULL: what others are compared with */
+    bool (*is_here)();
     const variant *first;
     size_t count;
 };
-static const variant_list warps = { variants, sizeof variants / sizeof *variants };
-static const variant_list groups = { group_variants, sizeof group_variants / sizeof *group_variants };
+static bool has_warps() { return true; }
 static bool has_groups() { return gpu_group_known(gpu->capability); }
+static bool has_tmem() { return gpu_tmem_known(gpu->capability); }
+static const variant_list lists[] = {
+    { NULL, has_warps, variants, sizeof variants / sizeof *variants },
+    { "group", has_groups, group_variants, sizeof group_variants / sizeof *group_variants },
+    { "tmem", has_tmem, tmem_variants, sizeof tmem_variants / sizeof *tmem_variants },
+};
 
 static void run(const variant &v, const product &p) {
     bool packed = tensor_packed(p.a) && tensor_packed(p.b);
@@ -224,8 +268,8 @@ static void check_tiles(const variant_list &all) {
             check_near(v, h), check_alone(v, h), check_cut(v, h);
         }
         get(variants[0], h.p, h.y);
-        if (all.first == group_variants)
-            printf("groups of warps, %lld deep: %s bits\n", (long long)f.depth,
+        if (all.name)
+            printf("%s, %lld deep: %s bits\n", all.name, (long long)f.depth,
                    memcmp(first, h.y, bytes) ? "other" : "mma.sync's");
         free(first);
         close_product(h);
@@ -406,9 +450,9 @@ static void time_form(const form &f, bool before) {
            : f.tb ? "nt"
                   : "nn",
            before ? "+" : " ");
-    for (const variant &v : variants) printf(" %8.1f", rate_of(v, p, work));
-    for (const variant &v : group_variants)
-        if (has_groups()) printf(" %8.1f", rate_of(v, p, work));
+    for (const variant_list &all : lists)
+        for (size_t i = 0; all.is_here() && i < all.count; i++)
+            printf(" %8.1f", rate_of(all.first[i], p, work));
     printf("\n");
     fflush(stdout);
 }
@@ -416,8 +460,9 @@ static void time_form(const form &f, bool before) {
 static void time_all() {
     enum { TOKENS = 4096, WORDS = 50257 };
     printf("\nTFLOP/s, f32 results; tiles as in this file:\n%-27s", "rows x depth x columns");
-    for (size_t i = 0; i < warps.count; i++) printf(" %8zu", i);
-    for (size_t i = 0; has_groups() && i < groups.count; i++) printf("  group %zu", i);
+    for (const variant_list &all : lists)
+        for (size_t i = 0; all.is_here() && i < all.count; i++)
+            printf(" %6s %zu", all.name ? all.name : "", i);
     printf("\n");
     static const int64_t layers[][2] = { { 768, 2304 }, { 768, 768 }, { 768, 3072 }, { 3072, 768 } };
     for (const int64_t(&w)[2] : layers) {
@@ -467,6 +512,18 @@ static void time_all_floats() {
     time_floats(8192, 8192, 8192, false), time_floats(8192, 8192, 8192, true);
 }
 
+static void say_what_is_left_out() {
+    const unsigned c = gpu->capability;
+    if (!has_groups() && c == 90)
+        printf("tensor cores: this build has no code for 90a: groups of warps were left out\n");
+    if (!has_tmem() && c == 100)
+        printf("tensor cores: this build has no code for 100a: products in tensor memory were left out\n");
+    if (c != 100)
+        printf("tensor cores: this GPU's capability is %u.%u: products in tensor memory, which 10.0 alone "
+               "has, were left out\n",
+               c / 10, c % 10);
+}
+
 int main(int count, char **arguments) {
     if (count < 2 || count > 3) die("usage: bench-gpu-tensor DEVICE [seconds]");
     bool timed = count == 3;
@@ -482,14 +539,14 @@ int main(int count, char **arguments) {
     check_numbers();
     check_eights();
     if (wrong) printf("tensor cores: instructions are wrong\n");
-    check_tiles(warps);
-    if (has_groups()) check_groups(), check_bulk(), check_tiles(groups);
+    if (has_groups()) check_groups(), check_bulk();
+    if (has_tmem()) check_bulk(), check_tmem();
+    size_t tiles = 0;
+    for (const variant_list &all : lists)
+        if (all.is_here()) check_tiles(all), tiles += all.count;
     check_float_tiles();
-    if (!wrong)
-        printf("tensor cores: instructions, and %zu tiles: right\n",
-               warps.count + (has_groups() ? groups.count : 0));
-    if (!has_groups() && gpu->capability == 90)
-        printf("tensor cores: this build has no code for 90a: groups of warps were left out\n");
+    if (!wrong) printf("tensor cores: instructions, and %zu tiles: right\n", tiles);
+    say_what_is_left_out();
     if (timed) time_all();
     if (timed && (has_floats(false) || has_groups())) time_all_floats();
     if (gpu->failed && gpu->failed(gpu) != STATUS_OK) die(status_message());

@@ -1,6 +1,6 @@
-/* What bench/gpu/tensor.cu checks of single instructions: of tensor cores, by warps and by groups of warps,
- * and of the copy engine; and what all its checks have: the GPU, a pool of its memory, and how they say what
- * is wrong. */
+/* What bench/gpu/tensor.cu checks of single instructions: of tensor cores, by warps, by groups of warps and
+ * in tensor memory, and of the copy engine; and what all its checks have: the GPU, a pool of its memory, and
+ * how they say what is wrong. */
 #pragma once
 
 #include <math.h>
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ops/matmul/matmul_group_cuda.h"
+#include "ops/matmul/matmul_tmem_cuda.h"
 #include "ops/matmul_fp8/matmul_fp8_tensor_cuda.h"
 
 extern "C" {
@@ -341,7 +341,7 @@ static void check_groups() {
 /* A tile of 64 x 64 words, as it comes into shared memory. */
 __global__ void __launch_bounds__(GPU_GROUP)
     one_bulk(const __grid_constant__ gpu_bulk_map map, int x, int y, uint16_t *to) {
-#if GPU_HAS_GROUPS
+#if GPU_HAS_GROUPS || GPU_HAS_TMEM
     GPU_SHARED(unsigned char, all);
     uint16_t *tile = (uint16_t *)gpu_group_aligned(all);
     gpu_barrier *b = (gpu_barrier *)(tile + GROUP_TILE);
@@ -383,4 +383,91 @@ static void check_bulk() {
                     say_wrong("a tile in shared memory", "the copy engine");
             }
     }
+}
+
+/* ---- tensor memory ---- */
+
+/* d = a b of 128 x 64, 64 words deep, by a block of four warps, of which the first takes tensor memory, and
+ * its first thread multiplies: four instructions. */
+template <class T, bool A_CROSSED, bool B_CROSSED>
+__global__ void __launch_bounds__(GPU_GROUP) one_in_tmem(const uint16_t *a, const uint16_t *b, float *d) {
+#if GPU_HAS_TMEM
+    enum { COLUMNS = 64 };
+    typedef tmem_buffer<GPU_TMEM_LINES, WORDS, A_CROSSED, GPU_GROUP> of_a;
+    typedef tmem_buffer<COLUMNS, WORDS, B_CROSSED, GPU_GROUP> of_b;
+    GPU_SHARED(unsigned char, all);
+    uint16_t *x = (uint16_t *)gpu_group_aligned(all), *y = x + 2 * GROUP_TILE;
+    gpu_barrier *done = (gpu_barrier *)(y + GROUP_TILE);
+    uint32_t *address = (uint32_t *)(done + 1);
+    const int warp = (int)threadIdx.x / GPU_WARP;
+    for (int n = 0; n < of_a::EACH; n++)
+        gpu_copy16(x + of_a::place(of_a::row_of(n), of_a::eight_of(n)),
+                   a + of_a::row_of(n) * of_a::WIDE + of_a::eight_of(n) * 8, 16);
+    for (int n = 0; n < of_b::EACH; n++)
+        gpu_copy16(y + of_b::place(of_b::row_of(n), of_b::eight_of(n)),
+                   b + of_b::row_of(n) * of_b::WIDE + of_b::eight_of(n) * 8, 16);
+    gpu_copies_commit();
+    gpu_copies_wait<0>();
+    if (threadIdx.x == 0) gpu_barrier_make(done, 1);
+    if (warp == 0) gpu_tmem_take<COLUMNS>(address);
+    gpu_tmem_before();
+    gpu_group_show();
+    __syncthreads();
+    gpu_tmem_after();
+    const uint32_t memory = *address, form = gpu_tmem_form<T, COLUMNS, A_CROSSED, B_CROSSED>();
+    if (threadIdx.x == 0) {
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+            gpu_tmem_mma(memory, gpu_group_further(of_a::operand(x), k * of_a::STEP),
+                         gpu_group_further(of_b::operand(y), k * of_b::STEP), form, k > 0);
+        gpu_tmem_commit(done);
+    }
+    __syncwarp();
+    gpu_barrier_wait(done, 0);
+    gpu_tmem_after();
+    for (int c = 0; c < COLUMNS; c += GPU_TMEM_READ) {
+        float sum[GPU_TMEM_READ];
+        gpu_tmem_read(sum, memory + ((uint32_t)(warp * GPU_WARP) << 16) + (uint32_t)c);
+        gpu_tmem_wait(sum);
+#pragma unroll
+        for (int i = 0; i < GPU_TMEM_READ; i++) d[(int)threadIdx.x * COLUMNS + c + i] = sum[i];
+    }
+    gpu_tmem_before();
+    __syncthreads();
+    gpu_tmem_after();
+    if (warp == 0) gpu_tmem_give<COLUMNS>(memory);
+#endif
+}
+
+template <class T, bool A_CROSSED, bool B_CROSSED>
+static void check_one_in_tmem(const char *name, dtype type) {
+    enum { LINES = GPU_TMEM_LINES, COLUMNS = 64 };
+    static uint16_t a[LINES * WORDS], b[COLUMNS * WORDS];
+    static float d[LINES * COLUMNS];
+    for (uint16_t &n : a) n = whole_number(type);
+    for (uint16_t &n : b) n = whole_number(type);
+    taken = 0;
+    uint16_t *at_a = (uint16_t *)take(sizeof a), *at_b = (uint16_t *)take(sizeof b);
+    float *at_d = (float *)take(sizeof d);
+    gpu->put(gpu, at_a, a, sizeof a), gpu->put(gpu, at_b, b, sizeof b);
+    gpu->begin(gpu);
+    GPU_LAUNCH((one_in_tmem<T, A_CROSSED, B_CROSSED>), 1, GPU_GROUP, sizeof a + sizeof b + GPU_GROUP_ALIGNED,
+               at_a, at_b, at_d);
+    gpu->end(gpu);
+    gpu->get(gpu, d, at_d, sizeof d);
+    for (int i = 0; i < LINES; i++)
+        for (int j = 0; j < COLUMNS; j++) {
+            float sum = 0;
+            for (int k = 0; k < WORDS; k++)
+                sum += wide(type, a[A_CROSSED ? k * LINES + i : i * WORDS + k]) *
+                       wide(type, b[B_CROSSED ? k * COLUMNS + j : j * WORDS + k]);
+            if (sum != d[i * COLUMNS + j]) say_wrong("products in tensor memory", name);
+        }
+}
+
+static void check_tmem() {
+    check_one_in_tmem<gpu_bf16, true, false>("bf16, a across", DTYPE_BF16);
+    check_one_in_tmem<gpu_bf16, false, true>("bf16, b across", DTYPE_BF16);
+    check_one_in_tmem<gpu_f16, true, true>("f16, across", DTYPE_F16);
+    check_one_in_tmem<gpu_f16, false, false>("f16, along", DTYPE_F16);
 }

@@ -549,7 +549,8 @@ void name_it() {
 device emulated() {
     name_it();
     device d = {};
-    d.name = "emulated", d.kind = DEVICE_CUDA, d.capability = 90, d.apart = true, d.gpu = &is.gpu;
+    d.name = "emulated", d.kind = DEVICE_CUDA, d.apart = true, d.gpu = &is.gpu;
+    d.capability = emulated_told_get().capability;
     d.rates = rates, d.available = available, d.reserve = reserve, d.beside = beside;
     d.open = open_pool, d.close = close_pool, d.put = put, d.get = get;
     d.open_host = open_host, d.close_host = close_host, d.failed = failed;

@@ -67,7 +67,7 @@ uint64_t number_of(const char *value, const char *word) {
 }
 
 struct reading {
-    emulated_told told = { 0, UINT64_MAX, UINT64_MAX, UINT64_MAX, 0, 0 };
+    emulated_told told = { 0, UINT64_MAX, UINT64_MAX, UINT64_MAX, 0, 0, 90 };
     int pace = EMULATED_EAGER;
     uint64_t seed = 1;
 };
@@ -96,6 +96,8 @@ void read_word(reading &r, const char *word) {
         r.told.pinned = number_of(is + 1, word);
     else if (names("gpu"))
         r.told.gpu = number_of(is + 1, word);
+    else if (names("capability"))
+        r.told.capability = (uint32_t)number_of(is + 1, word);
     else if (names("transport"))
         r.told.transport = number_of(is + 1, word);
     else if (names("counts") &&

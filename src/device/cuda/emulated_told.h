@@ -8,6 +8,7 @@
  *   memory=BYTES, pinned=BYTES                    the most that its pools get, and those of the host
  *   capture=N                                     so many programs are captured, and the next one is refused
  *   gpu=N                                         which it is: processes that say the same have one GPU
+ *   capability=N                                  ten times its version: 90 for 9.0, where nothing is said
  *   transport=BYTES                               what the transport between ranks takes of its memory
  *   counts=FILE                                   emulated_seen as JSON, at the end of the process */
 #pragma once
@@ -19,6 +20,7 @@ struct emulated_told {
     uint64_t memory, pinned; /* UINT64_MAX: whatever there is */
     uint64_t capture;        /* UINT64_MAX: all */
     uint64_t gpu, transport; /* gpu 0: one of its own */
+    uint32_t capability;
 };
 const emulated_told &
 emulated_told_get(); /* read when first asked for; a word that is none ends the process */
