@@ -1,5 +1,9 @@
 /* What kernels for GPUs share: numbers as they are stored, and loops over elements. Kernels compute in f32,
- * as the CPU's fast ones do, and read and write f32, f16 and bf16. */
+ * as the CPU's fast ones do, and read and write f32, f16 and bf16.
+ *
+ * What bounds a loop over elements: memory, of which a multiprocessor gets 10 to 18 bytes in a cycle (8.0 to
+ * 9.0 with HBM3e), while it makes 128 operations in f32. So an element that is read and written in f32 has
+ * time for 60 to 100 operations. Few ops need as many. */
 #pragma once
 
 #include "device/cuda/gpu.h"

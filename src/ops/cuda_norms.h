@@ -2,6 +2,8 @@
  * block has some rows in shared memory: a warp makes the sums of each, then all threads make results, each
  * the columns t, t + GPU_BLOCK and so on, of which it has the parameters in registers.
  *
+ * What bounds them: memory, as each row is read once and written once.
+ *
  *   a norm N      x, y (spans); gamma_of(column), beta_of(column)
  *                 measured(row, kept)                        by a warp; what is stored of a row it stores
  *                 value(x, measure, gamma, beta)

@@ -1,6 +1,10 @@
 /* Sums along rows in the CPU's order (ops/vector_math.h), so that the bits are the same on both devices: a
  * warp has a row, and each thread the lanes t, t + 32, t + 64 and t + 96 of VECTOR_LANES. So neighbours read
- * neighbours, and what is left of the tree when a thread has added its own are five exchanges. */
+ * neighbours, and what is left of the tree when a thread has added its own are five exchanges.
+ *
+ * What bounds them: memory, since a number is added or multiplied a few times for its bytes. Rows that are
+ * kept in shared memory are read once. Others are read again for the second sweep, from the caches where all
+ * rows under way have room there. */
 #pragma once
 
 #include "ops/cuda.h"

@@ -1,6 +1,7 @@
 /* Sums over rows in the CPU's order (ops/row_tiles.h): shares of 32 rows, one row after the other; eight
  * shares to a tile; tile after tile onto the accumulator. A block takes a tile of rows and 32 columns, a
- * warp a share of it. */
+ * warp a share of it. What bounds it: memory, as each number is read once for one addition. Few columns make
+ * few blocks, and then a block's time to read its 32 rows one after the other does. */
 #pragma once
 
 #include "ops/cuda.h"

@@ -3,6 +3,9 @@
  * step, which one thread works out for all, and whether there is a step at all; where not, everything stays
  * as it is.
  *
+ * What bounds them: memory. AdamW in f32 reads 16 bytes of an element and writes 12; with codes of 8 bits and
+ * weights of 16 bits it is 10, for some 100 operations, so there arithmetic is near.
+ *
  * An update U has
  *   attributes, step       types
  *   step_of(a, lr, t, scale)

@@ -1,5 +1,6 @@
 /* The twin of adapter_matmul_cpu.c: two products for each adapter, of all tiles that have a row of it. Which
- * rows those are only the device knows, so a block looks first. */
+ * rows those are only the device knows, so a block looks first. What bounds it: ranks are small, so memory,
+ * by x and y, where an adapter has many rows; starts of kernels where it has few. */
 #include "ops/matmul/matmul_cuda.h"
 
 extern "C" {

@@ -1,5 +1,7 @@
 /* Twin of attention_cpu.c's fast kernels: scores of a block of queries into the rows of probs, softmax there,
- * then times the values; every sum in their order. */
+ * then times the values; every sum in their order. What bounds it: multiply-adds in f32 and shared memory, as
+ * in attention_gradient_cuda.h; and of long texts memory, since probabilities are written and read again, for
+ * the softmax and for the values. */
 #include "ops/attention/attention_gradient_cuda.h"
 #include "ops/cuda_rows.h"
 

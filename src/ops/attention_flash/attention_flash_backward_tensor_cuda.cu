@@ -5,7 +5,10 @@
  *   pairs x y become probabilities, pairs x' y' their slopes, and slopes y is summed up;
  *
  * x, x', y, y' are q, dy, k, v where queries are the own, and k, v, q, dy where keys are, which sum up
- * probabilities times y' as well. Probabilities are made twice. */
+ * probabilities times y' as well. Probabilities are made twice.
+ *
+ * What bounds it, reckoned as forward is: shared memory. A tile's dq takes 640 cycles of it and 384 of tensor
+ * cores; its dk and dv, whose warps have 16 keys each, 1,280 and 512. */
 #include "ops/attention_flash/attention_tensor_cuda.h"
 
 struct attention_tensor_backward {

@@ -1,4 +1,5 @@
-/* Twin of attention_flash_cpu.c's fast kernels: the same tiles, and every sum in their order. */
+/* Twin of attention_flash_cpu.c's fast kernels: the same tiles, and every sum in their order. What bounds it:
+ * multiply-adds in f32 and shared memory, as in attention_gradient_cuda.h. */
 #include "ops/attention/attention_gradient_cuda.h"
 
 extern "C" {

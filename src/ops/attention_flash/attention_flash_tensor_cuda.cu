@@ -1,5 +1,9 @@
 /* Attention forward on tensor cores. A block's queries stay in registers. Keys and values have a buffer each:
- * the next tile's keys come while this one's pairs are softened, its values while they are multiplied. */
+ * the next tile's keys come while this one's pairs are softened, its values while they are multiplied.
+ *
+ * What bounds it, reckoned for a tile of 64 x 64 pairs of heads of 64 from what a multiprocessor of 9.0 has
+ * in a cycle (bench/results/gpu_attention.md): multiplying, shared memory and exponentials alike, each 256
+ * cycles. */
 #include "ops/attention_flash/attention_tensor_cuda.h"
 
 #include "ops/attention_flash/attention_flash_math.h"

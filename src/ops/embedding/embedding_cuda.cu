@@ -1,4 +1,5 @@
-/* Twins of embedding_cpu.c. */
+/* Twins of embedding_cpu.c. What bounds them: memory. For the gradient ids are counted and sorted first, in
+ * kernels that read four bytes a row and wait for each other: they bound it where rows are short and few. */
 #include "ops/cuda.h"
 
 extern "C" {

@@ -1,5 +1,7 @@
 /* Products of groups of rows: blocks of the plain product, each of which finds the expert that its rows have.
- * A sum has the order of a product of those rows alone, wherever they lie (matmul_tile_cuda.h). */
+ * A sum has the order of a product of those rows alone, wherever they lie (matmul_tile_cuda.h).
+ * What bounds it: what bounds that, where an expert has rows for whole tiles; memory, by experts' weights,
+ * where it has few. */
 #include "ops/matmul/matmul_cuda.h"
 
 extern "C" {

@@ -1,6 +1,6 @@
 /* The plain product for GPUs of every kind: by tiles (matmul_tile_cuda.h) or for few rows
- * (matmul_few_cuda.h), its ends, and which of them is taken. Operands and ends are types, so other ops make
- * products of their own of it. */
+ * (matmul_few_cuda.h), its ends, and which of them is taken; what bounds them stands in theirs. Operands and
+ * ends are types, so other ops make products of their own of it. */
 #pragma once
 
 #include "ops/matmul/matmul_few_cuda.h"

@@ -1,4 +1,5 @@
-/* Products of few rows on GPUs, as of serving: what they take is the bytes of b. A block has few columns, so
+/* Products of few rows on GPUs, as of serving: what they take is the bytes of b, so memory
+ * bounds them. A block has few columns, so
  * that many blocks read at the same time, and reads as much of them as shared memory holds before it adds
  * anything; a thread then makes one slice of one sum. Slices are added in their order, with the bits of
  * matmul_tile_cuda.h, whose operands and ends these are. */

@@ -7,6 +7,16 @@
  * through its accumulator has the bits of the whole. What is outside of an operand counts as 0. Within an mma
  * the order is the hardware's, so bits are not the CPU's.
  *
+ * What bounds it, reckoned from 128 bytes of shared memory and 1024 multiply-adds of 16 bits that a
+ * multiprocessor of 8.0 has in a cycle (9.0 has twice as many, of which mma.sync reaches some 0.6). In cycles
+ * of 16 depths:
+ *
+ *   tile         tensor cores   shared memory, read and written
+ *   128 x 128    256            192 + 64
+ *   64 x 64      64             64 + 32
+ *
+ * So both bound the large tile alike on 8.0, and shared memory the small one, and all on 9.0.
+ *
  * Tiles of both operands pass through STAGES buffers of shared memory, which are filled while earlier ones
  * are multiplied. A buffer has an operand's lines as they lie in memory, 16 bytes swizzled so that eight rows
  * of a matrix, and eight neighbours, lie in different banks.

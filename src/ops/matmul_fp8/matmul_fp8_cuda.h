@@ -1,5 +1,5 @@
-/* What kernels for products of floats of 8 bits share: a weight becomes codes in one sweep, its end, and the
- * call. */
+/* What kernels for products of floats of 8 bits share: a weight becomes codes in one sweep, which memory
+ * bounds, its end, and the call. */
 #pragma once
 
 #include "ops/cuda_codes.h"

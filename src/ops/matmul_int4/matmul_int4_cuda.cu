@@ -1,7 +1,8 @@
 /* Product with codes of 4 bits. Rows become codes of 8 bits in scratch, a warp for each group. Then a block
  * has 32 outputs, a lane for each, and up to 4 rows; each of its warps makes a slice of all their sums, and
  * slices are added in their order: the CPU's, with its bits. Codes are read as they lie, by words whose
- * neighbours belong to neighbouring outputs. */
+ * neighbours belong to neighbouring outputs. What bounds it: memory, by the bytes of codes, for one row; up
+ * to four share them. More rows read them again, from the second cache where they have room. */
 #include "ops/cuda_rows.h"
 
 extern "C" {

@@ -1,7 +1,11 @@
 /* Product on codes of 8 bits. Floats become codes in scratch first, as words of four that follow each other
  * along the sum, [four][line]; stored codes are read where they lie. Then a block makes 64 x 64 sums, whose
  * integers are exact in any order, on tensor cores too, where these are asked for; what is made of them has
- * the CPU's order: tile after tile of the sum, then bias and residual. */
+ * the CPU's order: tile after tile of the sum, then bias and residual.
+ *
+ * What bounds it: without tensor cores products of four codes at once (dp4a), and the words that they read.
+ * With them shared memory: of 32 depths a block's four warps read 8 KiB and 4 are written, 96 cycles, of
+ * which tensor cores of 8.0 need 64. */
 #include "device/cuda/mma.h"
 #include "ops/cuda_rows.h"
 

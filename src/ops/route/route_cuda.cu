@@ -1,4 +1,6 @@
-/* Twins of route_cpu.c's kernels: a warp to a row, in double and in the CPU's order, as experts are few. */
+/* Twins of route_cpu.c's kernels: a warp to a row, in double and in the CPU's order, as experts are few.
+ * What bounds them: a row's additions in double, one after the other. All rows together are bytes enough for
+ * microseconds. */
 #include "ops/cuda_order.h"
 #include "ops/cuda_rows.h"
 
