@@ -7,6 +7,7 @@
 #include "compare/compare.h"
 #include "io/file.h"
 #include "train/evaluate.h"
+#include "train/pace.h"
 #include "train/profile.h"
 #include "train/standing.h"
 #include "train/train.h"

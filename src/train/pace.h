@@ -38,7 +38,7 @@ typedef struct {
     double told;     /* the longest mean that was told of */
 } pace_watch;
 
-typedef struct {
+typedef struct pace_fall {
     double now, before; /* mean seconds of a step: of the last stretch, and of the shortest */
     int64_t before_at;  /* the last step of that */
     double share;       /* of the processors asked for, in the last stretch */

@@ -19,6 +19,7 @@
 #include "train/journal.h"
 #include "train/model_save.h"
 #include "train/one_folder.h"
+#include "train/pace.h"
 #include "train/room.h"
 #include "train/together.h"
 #include "train/train_report.h"

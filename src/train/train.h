@@ -5,7 +5,6 @@
 
 #include "exec/lifetimes.h"
 #include "exec/runner.h"
-#include "train/pace.h"
 #include "train/resume.h"
 
 typedef struct {
@@ -62,12 +61,15 @@ void train_result_close(train_result *r);
 /* Where in options.out the model of the best validation goes. */
 #define TRAIN_BEST "best"
 
+struct pace_fall; /* train/pace.h */
+
 /* Who watches a run. Each call may be NULL. */
 typedef struct {
     void *context;
     void (*started)(void *context, const setup *s, const decision *d);
     void (*stepped)(void *context, const train_progress *p);
-    void (*slowed)(void *context, int64_t step, const pace_fall *fall); /* steps take longer than before */
+    void (*slowed)(void *context, int64_t step,
+                   const struct pace_fall *fall); /* steps take longer than before */
     void (*evaluated)(void *context, int64_t step, const runner_verdict *v, int64_t samples);
     /* The run is over, finished or not, and `r` is complete. Here the caller writes what it writes of a run;
      * only then does the run's history say that it has ended. A failure fails the run. */

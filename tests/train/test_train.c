@@ -24,6 +24,7 @@
 #include "io/file.h"
 #include "io/json.h"
 #include "io/scratch.h"
+#include "train/pace.h"
 #include "train/train.h"
 #include "train/train_report.h"
 

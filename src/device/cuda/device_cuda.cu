@@ -114,8 +114,9 @@ static bool refuse_number(int count) {
 }
 
 static bool refuse_capability() {
-    snprintf(g.why_not, sizeof g.why_not, "%.90s has capability %d.%d, for which this snug has no kernels",
-             g.is.name, g.is.major, g.is.minor);
+    bool by_older = g.gpu.capability >= DEVICE_GPU_LEAST && g.gpu.capability < 75;
+    snprintf(g.why_not, sizeof g.why_not, "%.90s has capability %d.%d, for which this snug has no kernels%s",
+             g.is.name, g.is.major, g.is.minor, by_older ? "; build it with nvcc of CUDA 12" : "");
     return false;
 }
 
