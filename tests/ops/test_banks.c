@@ -195,21 +195,30 @@ static made of_floats(int64_t lines, int64_t depth, const matmul_fp8_attributes 
     return m;
 }
 
-static void products_of_floats(const char *kind) {
-    static const matmul_fp8_attributes forms[] = { { 0, 0, DTYPE_F32, FP8_E4M3, FP8_E4M3 },
-                                                   { 0, 1, DTYPE_F32, FP8_E5M2, FP8_E4M3 },
-                                                   { 1, 0, DTYPE_F32, FP8_E4M3, FP8_E5M2 } };
-    static const int64_t lines[] = { 128, 1280 };
+static const matmul_fp8_attributes forms_of_floats[] = { { 0, 0, DTYPE_F32, FP8_E4M3, FP8_E4M3 },
+                                                         { 0, 1, DTYPE_F32, FP8_E5M2, FP8_E4M3 },
+                                                         { 1, 0, DTYPE_F32, FP8_E4M3, FP8_E5M2 } };
+enum { FORMS_OF_FLOATS = sizeof forms_of_floats / sizeof *forms_of_floats };
+
+/* `kind` NULL: without tensor cores. Their kernels. */
+static const op_kernel *kernels_of_floats(const char *kind) {
+    if (!kind) return op_matmul_fp8.cuda;
     assert_int_equal(instructions_pin(kind), STATUS_OK);
     capability = are_groups(kind) ? 90 : 89; /* where their instructions are */
-    for (size_t f = 0; f < sizeof forms / sizeof *forms; f++)
+    return op_matmul_fp8.tensor;
+}
+
+static void products_of_floats(const char *kind) {
+    static const int64_t lines[] = { 32, 128, 1280 };
+    const op_kernel *kernels = kernels_of_floats(kind);
+    for (int f = 0; f < FORMS_OF_FLOATS; f++)
         for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
             char name[100];
-            made once = of_floats(lines[i], SHORT, &forms[f]),
-                 twice = of_floats(lines[i], 2 * SHORT, &forms[f]);
-            snprintf(name, sizeof name, "%s, floats of 8 bits, form %zu, %lld lines", kind, f,
+            made once = of_floats(lines[i], SHORT, &forms_of_floats[f]),
+                 twice = of_floats(lines[i], 2 * SHORT, &forms_of_floats[f]);
+            snprintf(name, sizeof name, "%s, floats of 8 bits, form %d, %lld lines", kind ? kind : "plain", f,
                      (long long)lines[i]);
-            check_loop(name, op_matmul_fp8.tensor, &once, &twice, false);
+            check_loop(name, kernels, &once, &twice, false);
         }
     capability = 90;
 }
@@ -239,6 +248,7 @@ static void products_never_wait_for_banks(void **state) {
     (void)state;
     products(INSTRUCTIONS_TENSOR, 90), products(INSTRUCTIONS_GROUPS, 90), products(INSTRUCTIONS_GROUPS, 100);
     products_of_floats(INSTRUCTIONS_TENSOR), products_of_floats(INSTRUCTIONS_GROUPS);
+    products_of_floats(NULL);
     products_of_codes();
 }
 
@@ -253,8 +263,6 @@ static void touches_at_most(uint64_t most, const char *name, const op_kernel *k,
                  (unsigned long long)t.asked[0]);
 }
 
-/* Of the plain product on floats of 8 bits it is more: a step has eight depths, 8 bytes of a line's sector,
- * and a scale is a byte of another one. */
 static void products_touch_whole_sectors(void **state) {
     (void)state;
     static const char *const kinds[] = { INSTRUCTIONS_TENSOR, INSTRUCTIONS_GROUPS };
@@ -272,6 +280,34 @@ static void products_touch_whole_sectors(void **state) {
                 touches_at_most(102, name, op_matmul.tensor, &m);
             }
         }
+}
+
+/* A scale is a byte of a sector without codes. Lines so few that a tile is small; depths of one tile, of more
+ * than there are scales read at once, and of more than there are scales in a sector. On tensor cores a warp
+ * of several reads the scales of its rows alone, which is more where a row's are no whole fours; and over
+ * rows a depth has one scale for each tile of lines. */
+static void products_of_floats_touch_whole_sectors(void **state) {
+    (void)state;
+    static const char *const kinds[] = { NULL, INSTRUCTIONS_TENSOR, INSTRUCTIONS_GROUPS };
+    static const struct {
+        int64_t lines, depth;
+        uint64_t most_tensor[2]; /* along, over rows */
+    } sizes[] = { { 32, 128, { 103, 112 } },   { 32, 1280, { 106, 112 } },   { 128, 128, { 103, 103 } },
+                  { 1280, 768, { 106, 109 } }, { 1280, 4096, { 106, 109 } }, { 1280, 4224, { 112, 109 } },
+                  { 4224, 256, { 103, 118 } } };
+    for (int f = 0; f < FORMS_OF_FLOATS; f++)
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+            for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+                const op_kernel *kernels = kernels_of_floats(kinds[k]);
+                char name[100];
+                made m = of_floats(sizes[i].lines, sizes[i].depth, &forms_of_floats[f]);
+                snprintf(name, sizeof name, "%s, floats of 8 bits, form %d, %lld lines, %lld depths",
+                         kinds[k] ? kinds[k] : "plain", f, (long long)sizes[i].lines,
+                         (long long)sizes[i].depth);
+                touches_at_most(kinds[k] ? sizes[i].most_tensor[forms_of_floats[f].ta] : 103, name, kernels,
+                                &m);
+            }
+    capability = 90;
 }
 
 /* ---- attention ---- */
@@ -320,6 +356,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(turns_are_counted),
         cmocka_unit_test(products_never_wait_for_banks),
         cmocka_unit_test(products_touch_whole_sectors),
+        cmocka_unit_test(products_of_floats_touch_whole_sectors),
         cmocka_unit_test(attention_never_waits_for_banks),
     };
     if (argc > 1) cmocka_set_test_filter(argv[1]);

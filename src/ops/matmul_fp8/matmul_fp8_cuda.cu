@@ -1,5 +1,6 @@
-/* Twin of the packed product on floats of 8 bits: the plain product, whose operands are read from codes. */
-#include "ops/matmul_fp8/matmul_fp8_cuda.h"
+/* Twin of the packed product on floats of 8 bits: the plain product, whose operands are read from codes, one
+ * by one where they are not aligned. */
+#include "ops/matmul_fp8/matmul_fp8_plain_cuda.h"
 
 /* What of a code's place, and of its scale's, belongs to its line or to its depth. */
 struct matmul_fp8_at {
@@ -53,15 +54,45 @@ static matmul_fp8_codes codes_of(const op_call *c, uint32_t codes, uint32_t scal
              along };
 }
 
+/* Do sixteens of a line's codes, or pairs of a depth's, lie in as many aligned bytes, and is none partly
+ * outside? */
+static bool is_aligned(const matmul_fp8_codes &x) {
+    int together = x.along ? 16 : 2;
+    return x.width % together == 0 && (uintptr_t)x.codes % (uintptr_t)together == 0;
+}
+
+/* O: matmul_fp8_along or matmul_fp8_across. */
+template <class O>
+static O aligned(const matmul_fp8_codes &x) {
+    O o;
+    o.codes = x.codes, o.scales = x.scales, o.width = x.width, o.blocks = x.blocks;
+    o.shift = matmul_fp8_shift(x.form), o.up = matmul_fp8_up(x.form), o.special = fp8_special(x.form);
+    return o;
+}
+
+static void multiply(const matmul_fp8_codes &a, const matmul_fp8_codes &b, const matmul_end &e,
+                     const matmul_extent &n) {
+    typedef matmul_fp8_along<1> along;
+    typedef matmul_fp8_across<1> across;
+    if (!is_aligned(a) || !is_aligned(b))
+        matmul_gathered(a, b, e, n);
+    else if (!a.along)
+        matmul_gathered(aligned<across>(a), aligned<across>(b), e, n);
+    else if (b.along)
+        matmul_gathered(aligned<along>(a), aligned<matmul_fp8_along<FP8_TILE>>(b), e, n);
+    else
+        matmul_gathered(aligned<along>(a), aligned<matmul_fp8_across<FP8_TILE>>(b), e, n);
+}
+
 static void run(const op_call *c) {
     const matmul_fp8_attributes *t = matmul_fp8_of(c);
-    const op_arg *b = op_in(c, MATMUL_FP8_B);
     fp8_form a_form = (fp8_form)t->a_form, b_form = (fp8_form)t->b_form;
     matmul_fp8_sizes s = matmul_fp8_sizes_here(c);
-    matmul_gathered(codes_of(c, MATMUL_FP8_A, MATMUL_FP8_A_SCALES, a_form, !t->ta),
-                    b->dtype == DTYPE_U8 ? codes_of(c, MATMUL_FP8_B, MATMUL_FP8_B_SCALES, b_form, t->tb != 0)
-                                         : codes_of_weight(c, b_form, t->tb != 0),
-                    matmul_fp8_end(c, s), { s.rows, s.columns, s.depth });
+    matmul_fp8_codes a = codes_of(c, MATMUL_FP8_A, MATMUL_FP8_A_SCALES, a_form, !t->ta);
+    matmul_fp8_codes b = op_in(c, MATMUL_FP8_B)->dtype == DTYPE_U8
+                             ? codes_of(c, MATMUL_FP8_B, MATMUL_FP8_B_SCALES, b_form, t->tb != 0)
+                             : codes_of_weight(c, b_form, t->tb != 0);
+    multiply(a, b, matmul_fp8_end(c, s), { s.rows, s.columns, s.depth });
 }
 
 CUDA_KERNELS(matmul_fp8_cuda, { "matmul_fp8_cuda_plain", cuda_accepts, scratch, run });

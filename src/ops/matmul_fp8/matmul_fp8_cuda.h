@@ -9,6 +9,13 @@ extern "C" {
 #include "ops/matmul_fp8/matmul_fp8.h"
 }
 
+/* A code that is a number, exactly: it is `shift` bits below an f32 of its number times 1 / up. */
+GPU_INLINE float matmul_fp8_widened(uint32_t code, int shift, float up, float scale) {
+    return half_float((code & 0x80u) << 24 | (code & 0x7fu) << shift) * up * scale;
+}
+static inline int matmul_fp8_shift(fp8_form form) { return form == FP8_E4M3 ? 20 : 21; }
+static inline float matmul_fp8_up(fp8_form form) { return form == FP8_E4M3 ? 0x1p120f : 0x1p112f; }
+
 /* A weight (rows, width) and the codes that it becomes, with a scale for each square. Codes lie as the weight
  * does, a row `stride` bytes from the next, or turned: a column is a line then, `stride` is a multiple of 4,
  * and what a line has behind `rows`, up to a multiple of 4, becomes 0. */

@@ -41,15 +41,20 @@ struct matmul_fp8_numbers {
 #endif
     }
 
-    /* Scales of four slices, the first in the lowest byte. */
-    __device__ __forceinline__ uint32_t four(int64_t row, int64_t slice) const {
+    /* A row's scales of four slices, the first in the lowest byte; else the four lanes that have the row have
+     * one each, */
+    __device__ __forceinline__ uint32_t take(int64_t row, int64_t slice) const {
         const uint8_t *at = a + row * blocks + slice;
         if (fours) return *GPU_WIDE(uint32_t, (void *)at);
-        uint32_t word = 0;
-#pragma unroll
-        for (int k = 0; k < 4; k++)
-            if (slice + k < blocks) word |= (uint32_t)at[k] << 8 * k;
-        return word;
+        const int k = (int)threadIdx.x % 4;
+        return slice + k < blocks ? at[k] : 0;
+    }
+    /* which become that. */
+    __device__ __forceinline__ uint32_t gathered(uint32_t taken) const {
+        if (fours) return taken;
+        taken <<= (int)threadIdx.x % 4 * 8;
+        taken |= __shfl_xor_sync(0xffffffffu, taken, 1);
+        return taken | __shfl_xor_sync(0xffffffffu, taken, 2);
     }
 
     /* A row's scales are read for four slices at a time: neighbours are in one sector. */
@@ -73,14 +78,15 @@ struct matmul_fp8_numbers {
             if (slice % 4) return;
 #pragma unroll
             for (int h = 0; h < HALVES; h++)
-                four[h] = of.four(row + 8 * h < of.rows ? row + 8 * h : of.rows - 1, slice);
+                four[h] = of.take(row + 8 * h < of.rows ? row + 8 * h : of.rows - 1, slice);
         }
-        __device__ __forceinline__ void end(int slice, const tensor_sums<S> &part,
-                                            tensor_sums<S> &sum) const {
+        __device__ __forceinline__ void end(int slice, const tensor_sums<S> &part, tensor_sums<S> &sum) {
             float factor[HALVES];
 #pragma unroll
-            for (int h = 0; h < HALVES; h++)
+            for (int h = 0; h < HALVES; h++) {
+                if (slice % 4 == 0) four[h] = of.gathered(four[h]);
                 factor[h] = fp8_scale_value((uint8_t)(four[h] >> slice % 4 * 8)) * fp8_scale_value(square);
+            }
             tensor_each_sum<S>([&](int i, int j, int k) {
                 sum[i][j][k] = fmaf(part[i][j][k], factor[2 * i + k / 2], sum[i][j][k]);
             });
@@ -94,15 +100,10 @@ struct matmul_fp8_numbers {
 struct matmul_fp8_lines {
     const uint8_t *codes, *scales;
     int64_t lines, blocks; /* of a row: codes, scales */
-    int shift;             /* a code is so many bits below an f32 of its number times 1 / up */
-    float up;
-    bool eights; /* eight codes, from a multiple of eight on, are aligned, and none is outside */
+    int shift;             /* as matmul_fp8_widened has it; codes that are no numbers */
+    float up;              /* stand where the scale is NaN */
+    bool eights;           /* eight codes, from a multiple of eight on, are aligned, and none is outside */
 };
-
-/* Exact. Codes that are no numbers stand where the scale is NaN. */
-GPU_INLINE float matmul_fp8_widened(uint32_t code, int shift, float up, float scale) {
-    return half_float((code & 0x80u) << 24 | (code & 0x7fu) << shift) * up * scale;
-}
 
 template <class B, bool CROSSED, int DEPTHS, int BYTES>
 struct matmul_fp8_widener {
@@ -111,20 +112,27 @@ struct matmul_fp8_widener {
     matmul_fp8_lines of;
     int lines_left;
     uint32_t read[B::EACH][2];
-    uint8_t scale[B::EACH];
+    uint8_t scale[B::PASSES]; /* of its rows */
 
     __device__ __forceinline__ void open(const matmul_fp8_lines &o, int64_t line) {
         int64_t left = o.lines - line;
         of = o, lines_left = left < (1 << 20) ? (int)left : 1 << 20;
         at = o.codes + B::row_of(0) * o.lines + line + B::eight_of(0) * 8;
         scale_at = o.scales + B::row_of(0) * o.blocks + line / FP8_TILE;
+#pragma unroll
+        for (int n = 0; n < B::PASSES; n++) scale[n] = 127;
+    }
+    __device__ __forceinline__ int count_of(int n, int depths_left) const {
+        return B::fills() ? B::inside(n, depths_left, lines_left * 2) / 2 : 0;
     }
     __device__ __forceinline__ void begin(uint16_t *, int depths_left) {
 #pragma unroll
+        for (int n = 0; n < B::PASSES; n++)
+            scale[n] = count_of(n, depths_left) > 0 ? scale_at[n * B::PASS * of.blocks] : 127;
+#pragma unroll
         for (int n = 0; n < B::EACH; n++) {
-            int count = B::fills() ? B::inside(n, depths_left, lines_left * 2) / 2 : 0;
+            int count = count_of(n, depths_left);
             const uint8_t *from = at + n % B::PASSES * B::PASS * of.lines + n / B::PASSES * B::GROUP * 8;
-            scale[n] = count > 0 ? scale_at[n % B::PASSES * B::PASS * of.blocks] : 127;
             read[n][0] = read[n][1] = 0;
             if (of.eights && count > 0) {
                 uint64_t eight = *GPU_WIDE(uint64_t, (void *)from);
@@ -140,7 +148,7 @@ struct matmul_fp8_widener {
         if (!B::fills()) return;
 #pragma unroll
         for (int n = 0; n < B::EACH; n++) {
-            float unit = fp8_scale_value(scale[n]);
+            float unit = fp8_scale_value(scale[n % B::PASSES]);
             uint32_t w[4];
 #pragma unroll
             for (int k = 0; k < 4; k++) {
@@ -215,13 +223,12 @@ static inline matmul_fp8_lines matmul_fp8_lines_of(const op_call *c, uint32_t co
                                                    int32_t form) {
     const op_arg *x = op_in(c, codes);
     int64_t width = shape_last(&x->shape);
-    bool e4m3 = form == FP8_E4M3;
     return { (const uint8_t *)x->data,
              (const uint8_t *)op_in(c, scales)->data,
              width,
              fp8_blocks(width),
-             e4m3 ? 20 : 21,
-             e4m3 ? 0x1p120f : 0x1p112f,
+             matmul_fp8_shift((fp8_form)form),
+             matmul_fp8_up((fp8_form)form),
              width % 8 == 0 && (uintptr_t)x->data % 8 == 0 };
 }
 
