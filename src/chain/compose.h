@@ -29,6 +29,7 @@ typedef struct {
                           * goes to `folder`, where there is one */
     bool training;       /* false: validation only */
     const struct pass_adapters *adapters; /* of programs by rows (passes/adapting.h); NULL: none */
+    const struct compose_known *known;    /* chain/known.h; NULL: nothing is kept for other searches */
     optimizer_options optimizer;
     lower_options lower;
 } compose_run;

@@ -236,7 +236,8 @@ uint64_t compose_persistent_bytes(const graph *g, uint32_t without) {
 uint32_t compose_roles_freed(const compose_choice *c) {
     uint32_t roles = 0;
     for (int i = 0; pass_table[i]; i++)
-        if (pass_table[i]->stage == PASS_STEP && c->settings[i].text[0]) roles |= pass_table[i]->frees;
+        if (pass_table[i]->stage == PASS_STEP && c->settings[i].text[0])
+            roles |= pass_frees(pass_table[i], &c->settings[i]);
     return roles;
 }
 

@@ -1,6 +1,10 @@
 #include "chain/sketch.h"
 
 #include <math.h>
+#include <stdio.h>
+
+#include "chain/compose_graphs.h"
+#include "chain/known.h"
 
 /* ---- depths ---- */
 
@@ -131,24 +135,28 @@ void sketch_close(sketcher *s) {
     s->next = 0;
 }
 
-/* The outline of the choice, of a model with so many layers. */
-static status bound_at(sketcher *s, const compose_run *r, const compose_choice *c, const compose_reach *reach,
-                       compose_least *out) {
+/* The model with so many layers. */
+static sketch_form *form_at(sketcher *s, const compose_run *r, const compose_choice *c) {
     uint32_t at = 0;
     while (at < s->count && s->forms[at].layers != r->layers) at++;
     sketch_form *f = &s->forms[at];
-    if (at == s->count) {
-        if (at == SKETCH_FORMS) {
-            f = &s->forms[s->next++ % SKETCH_FORMS];
-            close_form(f);
-        } else {
-            s->count++;
-        }
-        *f = (sketch_form){ .layers = r->layers };
-        f->stem.made = compose_stem_open(r, c, &f->stem);
-        f->trunk = (compose_trunk){ .stem = &f->stem, .most = s->most };
+    if (at < s->count) return f;
+    if (at == SKETCH_FORMS) {
+        f = &s->forms[s->next++ % SKETCH_FORMS];
+        close_form(f);
+    } else {
+        s->count++;
     }
-    return compose_bound(r, c, &f->trunk, reach, out);
+    *f = (sketch_form){ .layers = r->layers };
+    f->stem.made = compose_stem_open(r, c, &f->stem);
+    f->trunk = (compose_trunk){ .stem = &f->stem, .most = s->most };
+    return f;
+}
+
+/* The outline of the choice, of a model with so many layers. */
+static status bound_at(sketcher *s, const compose_run *r, const compose_choice *c, const compose_reach *reach,
+                       compose_least *out) {
+    return compose_bound(r, c, &form_at(s, r, c)->trunk, reach, out);
 }
 
 /* ---- extending ---- */
@@ -211,9 +219,9 @@ static bool take_first(const void *context, uint32_t index, const compose_least 
 }
 
 /* The outline at one depth: of the program that a step calls most often, or of all. */
-static status outline_at(const sketch *s, depth d, bool first_alone, compose_least *out) {
+static status make_outline(const sketch *s, const compose_choice *choice, int64_t layers, bool first_alone,
+                           compose_least *out) {
     compose_run shallow = *s->run;
-    compose_choice choice = choice_at(s->choice, d);
     compose_least found;
     const compose_reach reach = { .peak_bytes = UINT64_MAX,
                                   .budget = UINT64_MAX,
@@ -223,9 +231,29 @@ static status outline_at(const sketch *s, depth d, bool first_alone, compose_lea
                                   .unwaited = true,
                                   .beyond = first_alone ? take_first : NULL,
                                   .context = &out };
-    shallow.layers = layers_of(d);
-    TRY(bound_at(s->of, &shallow, &choice, &reach, &found));
+    shallow.layers = layers;
+    TRY(bound_at(s->of, &shallow, choice, &reach, &found));
     if (!found.given_up) *out = found; /* there is no other program */
+    return STATUS_OK;
+}
+
+/* The same, which is made once: shallow models are those of many choices, and of other searches too. Its
+ * reach rules nothing out, so what is found does not depend on it. */
+static status outline_at(const sketch *s, depth d, bool first_alone, compose_least *out) {
+    const compose_choice choice = choice_at(s->choice, d);
+    memo *known = known_of(s->run);
+    char asked[64], key[KNOWN_KEY_BYTES];
+    size_t length, bytes;
+    if (!known) return make_outline(s, &choice, layers_of(d), first_alone, out);
+    snprintf(asked, sizeof asked, "outline%d of %lld", first_alone, (long long)layers_of(d));
+    length = known_key(asked, &choice, PASS_STEP, key);
+    const compose_least *before = memo_find(known, key, length, &bytes);
+    if (before) {
+        *out = *before;
+        return STATUS_OK;
+    }
+    TRY(make_outline(s, &choice, layers_of(d), first_alone, out));
+    memo_keep(known, key, length, out, sizeof *out);
     return STATUS_OK;
 }
 
@@ -253,6 +281,64 @@ static status extend(const sketch *s, bool first_alone, compose_least *out) {
     return STATUS_OK;
 }
 
+/* ---- what persists ---- */
+
+/* Bytes that persist in the graph of a stem, by role. */
+typedef struct {
+    uint64_t of[ROLE_RESULT + 1];
+} persistent;
+
+static status find_persistent(sketcher *s, const compose_run *r, const compose_choice *c, persistent *out) {
+    compose_program list[COMPOSE_PROGRAMS];
+    const sketch_form *f = form_at(s, r, c);
+    compose_programs(r, c, list);
+    if (f->stem.made != STATUS_OK) return f->stem.made;
+    for (int k = 0; k <= ROLE_RESULT; k++)
+        out->of[k] = compose_persistent_bytes(compose_root(&f->stem, list, 0), ~(UINT32_C(1) << k));
+    return STATUS_OK;
+}
+
+static status persistent_at(const sketch *s, int64_t layers, persistent *out) {
+    compose_run shallow = *s->run;
+    memo *known = known_of(s->run);
+    char asked[64], key[KNOWN_KEY_BYTES];
+    size_t length = 0, bytes;
+    shallow.layers = layers;
+    if (!known) return find_persistent(s->of, &shallow, s->choice, out);
+    snprintf(asked, sizeof asked, "persistent of %lld", (long long)layers);
+    length = known_key(asked, s->choice, PASS_FORWARD, key);
+    const persistent *before = memo_find(known, key, length, &bytes);
+    if (before) {
+        *out = *before;
+        return STATUS_OK;
+    }
+    TRY(find_persistent(s->of, &shallow, s->choice, out));
+    memo_keep(known, key, length, out, sizeof *out);
+    return STATUS_OK;
+}
+
+/* As compose_bound gives up by the stem's graph, before any pass has run: where what no pass of the choice
+ * may take out of memory is out of reach. No layer differs in what persists, so that any two depths tell. */
+static status give_up_by_stem(const sketch *s, compose_least *out) {
+    const compose_reach *reach = s->reach;
+    const uint32_t freed = compose_roles_freed(s->choice) | reach->frees;
+    shallows at;
+    persistent near, far;
+    uint64_t bytes = 0;
+    if (reach->planning_only || !find_shallows((depth){ .behind = s->run->model->layers }, &at))
+        return STATUS_OK;
+    TRY(persistent_at(s, layers_of(at.way[0].near), &near));
+    TRY(persistent_at(s, layers_of(at.far), &far));
+    for (int k = 0; k <= ROLE_RESULT; k++) {
+        if (freed >> k & 1) continue;
+        bytes += far.of[k];
+        add_bytes(&bytes, at.way[0].steps, near.of[k], far.of[k]);
+    }
+    if (bytes > reach->peak_bytes && bytes > reach->budget)
+        *out = (compose_least){ .peak_bytes = bytes, .given_up = true, .sketched = true };
+    return STATUS_OK;
+}
+
 status sketch_bound(sketcher *s, const compose_run *r, const compose_choice *c, const compose_reach *reach,
                     compose_least *out) {
     sketch x = { .of = s, .run = r, .choice = c, .reach = reach };
@@ -260,7 +346,8 @@ status sketch_bound(sketcher *s, const compose_run *r, const compose_choice *c, 
     s->choice = *c;
     if (!find_shallows(depth_of(r, c), &x.at)) return bound_at(s, r, c, reach, out);
     *out = (compose_least){ 0 };
-    status result = reach->beyond ? extend(&x, true, out) : STATUS_OK;
+    status result = give_up_by_stem(&x, out);
+    if (result == STATUS_OK && !out->given_up && reach->beyond) result = extend(&x, true, out);
     if (result == STATUS_OK && !out->given_up) result = extend(&x, false, out);
     return result == STATUS_OK ? STATUS_OK : bound_at(s, r, c, reach, out);
 }

@@ -78,6 +78,7 @@ typedef struct {
     bool follows;    /* changes values that earlier passes keep: next to it their choices show in results */
     uint32_t frees;  /* for a step pass, a bit for each role: it may make persistent tensors of this role
                         smaller, or move them out of memory. Of other roles it only adds tensors */
+    uint32_t (*frees_by)(const pass_setting *s); /* of these what this setting does; NULL: any of them */
     bool of_state; /* for a step pass: it rewrites persistent tensors, updates, and what becomes of gradients.
                       It takes neither memory nor time from forward and backward, except as its settings'
                       `effect` and `gradients` say. Bounds of the search rest on this (search/stem.h) */
@@ -128,6 +129,9 @@ enum { PASS_MAX = 32 }; /* more than there are */
 enum { PASS_PARAMETER_BYTES = 160 }; /* room for a parameter's name */
 /* The pass that adds this parameter to the model's; NULL: it is the model's own. */
 const pass *pass_of_parameter(const char *parameter, const shape *s, float *deviation);
+
+/* The roles of which this setting may leave less (pass.frees). */
+uint32_t pass_frees(const pass *p, const pass_setting *s);
 
 /* The pass's option, without "--", into `text`; returns it. */
 enum { PASS_OPTION_BYTES = 32 };

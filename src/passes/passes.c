@@ -26,6 +26,8 @@ const pass *pass_of_parameter(const char *parameter, const shape *s, float *devi
     return NULL;
 }
 
+uint32_t pass_frees(const pass *p, const pass_setting *s) { return p->frees_by ? p->frees_by(s) : p->frees; }
+
 const char *pass_option(const pass *p, char text[PASS_OPTION_BYTES]) {
     snprintf(text, PASS_OPTION_BYTES, "%s", p->option ? p->option : p->name);
     for (char *c = text; *c; c++)

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "chain/known.h"
 #include "search/front.h"
 #include "search/points.h"
 #include "search/unbound.h"
@@ -52,8 +53,8 @@ static uint64_t next_limit(uint64_t limit, uint64_t last, const search_front *fr
 
 /* Within the first limit, and where nothing is, within half as much again and so on up to `last`: so what is
  * refused takes hardly more memory than what it needs. */
-static status search_up_to(const search_request *q, uint64_t first, uint64_t last, const search_wish *w,
-                           search_front *front) {
+static status search_knowing(const search_request *q, uint64_t first, uint64_t last, const search_wish *w,
+                             search_front *front) {
     double begin = clock_seconds();
     space s;
     *front = (search_front){ 0 };
@@ -68,6 +69,22 @@ static status search_up_to(const search_request *q, uint64_t first, uint64_t las
     memory_trim();
     if (result != STATUS_OK) search_close(front);
     front->elapsed = clock_seconds() - begin;
+    return result;
+}
+
+/* Where the caller keeps nothing for other searches, this one keeps what it has found for itself. */
+static status search_up_to(const search_request *q, uint64_t first, uint64_t last, const search_wish *w,
+                           search_front *front) {
+    *front = (search_front){ 0 };
+    if (q->run.known) return search_knowing(q, first, last, w, front);
+    search_request *knowing = memory_new(1, sizeof *knowing);
+    compose_known known;
+    if (!knowing) return status_set(STATUS_FAILED, "no memory to search");
+    *knowing = *q;
+    known_open(&known, &knowing->run);
+    status result = search_knowing(knowing, first, last, w, front);
+    known_close(&known);
+    memory_free(knowing);
     return result;
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 #include "base/threads.h"
+#include "chain/known.h"
 
 enum { MAX_SETTINGS = 127, MAX_MICRO = 128 }; /* of a pass; of a request. Both fail rather than drop any */
 
@@ -56,48 +57,98 @@ typedef struct {
     bool spare_off; /* "off", the last one, makes a stem spare */
 } choices;
 
-/* The pinned setting, with the class that the pass gives it on this graph: "defer", for example, is EXACT
- * only where micro-batches are whole row tiles. */
-static status pinned_choice(const search_request *q, int i, const graph *g, const pass_context *c,
-                            const choices *offered, choices *out) {
-    const pass *p = pass_table[i];
-    pass_setting pin = q->pins[i].setting;
-    for (uint32_t k = 0; k < offered->count; k++)
-        if (strcmp(offered->list[k].text, pin.text) == 0) pin = offered->list[k];
-    if (p->check) TRY(p->check(g, &pin, c));
-    if (q->allowed == PASS_EXACT && pin.class > PASS_EXACT && !q->pins[i].held)
-        return status_set(STATUS_INVALID, "--exact forbids '%s' of %s, which is %s; leave one of the two out",
-                          pin.text, p->name, pass_class_name(pin.class));
-    out->list[out->count++] = pin;
-    return STATUS_OK;
-}
-
 static bool is_allowed(const search_request *q, int i, const pass_setting *s) {
     if (s->class <= q->allowed && !pass_table[i]->open) return true;
     const char *only = q->lossy[i].setting;
     return q->allowed != PASS_EXACT && q->lossy[i].given && (!only[0] || strcmp(only, s->text) == 0);
 }
 
-static status list_choices(const search_request *q, int i, const graph *g, const pass_context *c,
-                           choices *out) {
-    choices *offered;
-    pass_without without = PASS_OPTIONAL;
+/* What the passes of one stage offer, behind the choice's settings of those before. The graph that they look
+ * at is made where one is asked that did not answer before. */
+typedef struct {
+    const search_request *q;
+    const compose_choice *choice;
+    pass_stage stage;
+    pass_context context;
+    bool open;
+    graph graph;
+} asking;
+
+static asking ask_about(const search_request *q, const compose_choice *choice, pass_stage stage) {
+    return (asking){ .q = q, .choice = choice, .stage = stage, .context = compose_context(&q->run, choice) };
+}
+
+static status look(asking *a) {
+    if (a->open) return STATUS_OK;
+    a->open = true;
+    return compose_graph(&a->q->run, a->choice, a->stage, &a->graph);
+}
+
+/* What a pass offers, as it is kept: as much of the list as there is. */
+typedef struct {
+    pass_without without;
+    uint32_t count;
+    pass_setting list[MAX_SETTINGS];
+} offer;
+
+static size_t offer_bytes(uint32_t count) { return offsetof(offer, list) + count * sizeof(pass_setting); }
+
+static status ask_pass(asking *a, int i, offer *out) {
+    memo *known = known_of(&a->q->run);
+    char asked[64], key[KNOWN_KEY_BYTES];
+    size_t length = 0, bytes = 0;
+    snprintf(asked, sizeof asked, "settings of %d", i);
+    if (known) length = known_key(asked, a->choice, PASS_FORWARD, key);
+    const offer *before = known ? memo_find(known, key, length, &bytes) : NULL;
+    if (before) memcpy(out, before, bytes);
+    if (before) return STATUS_OK;
+    TRY(look(a));
+    const uint64_t refused = memory_refused();
+    out->without = PASS_OPTIONAL;
+    out->count = pass_table[i]->settings(&a->graph, &a->context, out->list, MAX_SETTINGS, &out->without);
+    if (known && memory_refused() == refused) memo_keep(known, key, length, out, offer_bytes(out->count));
+    return STATUS_OK;
+}
+
+/* The pinned setting, with the class that the pass gives it on this graph: "defer", for example, is EXACT
+ * only where micro-batches are whole row tiles. */
+static status pinned_choice(asking *a, int i, const offer *offered, choices *out) {
+    const pass *p = pass_table[i];
+    pass_setting pin = a->q->pins[i].setting;
+    for (uint32_t k = 0; k < offered->count; k++)
+        if (strcmp(offered->list[k].text, pin.text) == 0) pin = offered->list[k];
+    if (p->check) TRY(look(a));
+    if (p->check) TRY(p->check(&a->graph, &pin, &a->context));
+    if (a->q->allowed == PASS_EXACT && pin.class > PASS_EXACT && !a->q->pins[i].held)
+        return status_set(STATUS_INVALID, "--exact forbids '%s' of %s, which is %s; leave one of the two out",
+                          pin.text, p->name, pass_class_name(pin.class));
+    out->list[out->count++] = pin;
+    return STATUS_OK;
+}
+
+static status take_offer(asking *a, int i, const offer *offered, choices *out) {
+    const search_request *q = a->q;
+    if (offered->count == MAX_SETTINGS)
+        return status_set(STATUS_FAILED, "search: %s offers more than %d settings", pass_table[i]->name,
+                          MAX_SETTINGS - 1);
+    if (q->pins[i].kind == SEARCH_PINNED) return pinned_choice(a, i, offered, out);
+    for (uint32_t k = 0; k < offered->count && q->pins[i].kind != SEARCH_OFF; k++)
+        if (is_allowed(q, i, &offered->list[k])) out->list[out->count++] = offered->list[k];
+    return STATUS_OK;
+}
+
+static status list_choices(asking *a, int i, choices *out) {
+    const search_request *q = a->q;
+    offer *offered;
     out->count = 0, out->spare_off = false;
-    if (pass_table[i]->training_only && !c->training) {
+    if (pass_table[i]->training_only && !a->context.training) {
         out->list[out->count++] = (pass_setting){ .class = PASS_EXACT };
         return STATUS_OK;
     }
     if (!(offered = memory_new(1, sizeof *offered))) return status_set(STATUS_FAILED, "no memory to search");
-    offered->count = pass_table[i]->settings(g, c, offered->list, MAX_SETTINGS, &without);
-    status result = STATUS_OK;
-    if (offered->count == MAX_SETTINGS)
-        result = status_set(STATUS_FAILED, "search: %s offers more than %d settings", pass_table[i]->name,
-                            MAX_SETTINGS - 1);
-    else if (q->pins[i].kind == SEARCH_PINNED)
-        result = pinned_choice(q, i, g, c, offered, out);
-    else
-        for (uint32_t k = 0; k < offered->count && q->pins[i].kind != SEARCH_OFF; k++)
-            if (is_allowed(q, i, &offered->list[k])) out->list[out->count++] = offered->list[k];
+    status result = ask_pass(a, i, offered);
+    if (result == STATUS_OK) result = take_offer(a, i, offered, out);
+    const pass_without without = offered->without;
     memory_free(offered);
     if (result != STATUS_OK || q->pins[i].kind == SEARCH_PINNED || q->pins[i].kind == SEARCH_ON)
         return result;
@@ -105,6 +156,14 @@ static status list_choices(const search_request *q, int i, const graph *g, const
     if (without == PASS_OPTIONAL || without == PASS_NEARLY_FREE || (without == PASS_FREE && !out->count))
         out->list[out->count++] = (pass_setting){ .class = PASS_EXACT };
     return STATUS_OK;
+}
+
+static status list_stage(asking *a, choices *lists) {
+    status result = STATUS_OK;
+    for (int i = 0; pass_table[i] && result == STATUS_OK; i++)
+        if (pass_table[i]->stage == a->stage) result = list_choices(a, i, &lists[i]);
+    if (a->open) graph_close(&a->graph);
+    return result;
 }
 
 /* ---- stems ---- */
@@ -146,13 +205,9 @@ static status add_stem(enumeration *e, const compose_choice *choice) {
 
 /* The step passes see the graph after the forward passes. */
 static status enumerate_step(enumeration *e, compose_choice *choice) {
-    graph g;
-    status result = compose_graph(&e->q->run, choice, PASS_STEP, &g);
-    pass_context c = compose_context(&e->q->run, choice);
-    for (int i = 0; pass_table[i] && result == STATUS_OK; i++)
-        if (pass_table[i]->stage == PASS_STEP) result = list_choices(e->q, i, &g, &c, &e->lists[i]);
-    graph_close(&g);
-    return result == STATUS_OK ? add_stem(e, choice) : result;
+    asking a = ask_about(e->q, choice, PASS_STEP);
+    TRY(list_stage(&a, e->lists));
+    return add_stem(e, choice);
 }
 
 /* Chooses a setting for each forward pass from i on, in every combination; then lists the step passes. */
@@ -172,17 +227,12 @@ static status enumerate_forward(enumeration *e, int i, compose_choice *choice) {
 }
 
 static status enumerate_micro_batch(enumeration *e, int64_t micro_batch) {
-    const compose_run *r = &e->q->run;
     compose_choice choice = { .micro_batch = micro_batch };
-    pass_context c = compose_context(r, &choice);
-    graph g;
+    asking a = ask_about(e->q, &choice, PASS_FORWARD);
     TRY(open_known(&e->found));
     e->lists = memory_new(PASS_MAX, sizeof *e->lists);
     if (!e->lists) return status_set(STATUS_FAILED, "no memory to search");
-    status result = compose_graph(r, &choice, PASS_FORWARD, &g);
-    for (int i = 0; pass_table[i] && result == STATUS_OK; i++)
-        if (pass_table[i]->stage == PASS_FORWARD) result = list_choices(e->q, i, &g, &c, &e->lists[i]);
-    graph_close(&g);
+    status result = list_stage(&a, e->lists);
     if (result == STATUS_OK) result = enumerate_forward(e, 0, &choice);
     if (result == STATUS_OK && !e->found.stem_count) result = e->contradiction;
     memory_free(e->lists);

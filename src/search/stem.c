@@ -72,7 +72,8 @@ static uint32_t roles_freed(const space *s, uint16_t stem) {
     uint32_t roles = 0;
     for (uint32_t k = 0; k < s->step_count; k++)
         for (c.at[k] = 0; !is_of_state(s, k) && c.at[k] < s->stems[stem].lists[k].count; c.at[k]++)
-            if (space_setting(s, &c, k)->text[0]) roles |= pass_table[s->step_of[k]]->frees;
+            if (space_setting(s, &c, k)->text[0])
+                roles |= pass_frees(pass_table[s->step_of[k]], space_setting(s, &c, k));
     return roles;
 }
 

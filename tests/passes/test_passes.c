@@ -11,6 +11,7 @@
 
 #include "base/memory.h"
 #include "base/threads.h"
+#include "chain/compose_graphs.h"
 #include "ir/print.h"
 #include "oracle/reach.h"
 #include "run/decision.h"
@@ -454,6 +455,51 @@ static void offload_moves_these_bytes(void **state) {
     }
 }
 
+/* A setting leaves no less of what persists, but of the roles that it says. */
+static uint32_t check_frees(const setup *s, const compose_choice *c, int i) {
+    const pass *p = pass_table[i];
+    const pass_context context = compose_context(&s->request.run, c);
+    pass_setting offered[64];
+    uint32_t count = 0, freed = 0;
+    graph g, out;
+    must(search_offers(&s->request.run, c, i, offered, 64, &count));
+    must(compose_graph(&s->request.run, c, PASS_STEP, &g));
+    for (uint32_t k = 0; k < count; k++) {
+        const uint32_t frees = pass_frees(p, &offered[k]);
+        assert_int_equal(frees & ~p->frees, 0);
+        must(graph_open(&out));
+        must(p->run(&g, &offered[k], &context, &out));
+        for (unsigned which = 0; which <= ROLE_RESULT; which++) {
+            const uint64_t before = compose_persistent_bytes(&g, ~(1u << which)),
+                           after = compose_persistent_bytes(&out, ~(1u << which));
+            if (after < before && !(frees >> which & 1))
+                fail_msg("%s %s leaves less of role %u and does not say so", p->name, offered[k].text, which);
+            freed += after < before;
+        }
+        graph_close(&out);
+    }
+    graph_close(&g);
+    return freed;
+}
+
+static void passes_say_what_they_free(void **state) {
+    (void)state;
+    uint32_t freed = 0;
+    for (int mixed = 0; mixed < 2; mixed++) {
+        setup s;
+        open_setup(&s, &(request){ .model = "char-small", .batch = 4, .micro_batch = 2 });
+        compose_choice c = { .micro_batch = 2 };
+        s.request.run.folder = ".";
+        for (int i = 0; pass_table[i] && mixed; i++)
+            if (pass_table[i] == find_pass("precision"))
+                must(pass_table[i]->parse("mixed-bf16", &c.settings[i]));
+        for (int i = 0; pass_table[i]; i++)
+            if (pass_table[i]->stage == PASS_STEP) freed += check_frees(&s, &c, i);
+        setup_close(&s);
+    }
+    assert_true(freed >= 10); /* states of 8 and 16 bits and away, and masters */
+}
+
 /* ---- golden plans ---- */
 
 static const double MIB = 1024.0 * 1024.0;
@@ -535,6 +581,7 @@ int main(void) {
         cmocka_unit_test(no_pass_hides_a_failure),
         cmocka_unit_test(gelu_goes_to_the_end_of_products),
         cmocka_unit_test(offload_moves_these_bytes),
+        cmocka_unit_test(passes_say_what_they_free),
         cmocka_unit_test(golden_gpt2),
         cmocka_unit_test(golden_char_gpt),
     };

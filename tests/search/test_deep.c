@@ -12,6 +12,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "chain/compose_graphs.h"
+#include "chain/known.h"
 #include "chain/sketch.h"
 #include "device/device_gpu.h"
 #include "run/setup.h"
@@ -53,7 +55,7 @@ static void few_are_outlined(void **state) {
     print_message("%u sketches, %u outlines and %u plans of %llu\n", front.sketched, front.outlined,
                   front.planned, (unsigned long long)front.candidates);
     assert_true(search_least(&front) > h200.memory);
-    assert_true(front.outlined <= 8 && front.planned <= 2 && front.sketched <= 2200);
+    assert_true(front.outlined <= 2 && front.planned <= 1 && front.sketched <= 2200);
     search_close(&front);
     setup_close(&s);
 }
@@ -151,9 +153,88 @@ static void sketches_tell_what_persists(void **state) {
     setup_close(&s);
 }
 
+/* The sketch of a choice by a sketcher that has made nothing so far: how many models it makes. */
+static uint32_t models_for(const compose_run *r, const compose_choice *c, const compose_reach *reach,
+                           compose_least *out) {
+    sketcher k = { .most = COMPOSE_KEPT };
+    must(sketch_bound(&k, r, c, reach, out));
+    const uint32_t models = k.count;
+    sketch_close(&k);
+    return models;
+}
+
+/* What is known of a choice is asked for once, of the same run: also by another search, and where another
+ * setting of a divided choice has the same shallow models. */
+static void shallow_models_are_outlined_once(void **state) {
+    (void)state;
+    const compose_reach all = { .peak_bytes = UINT64_MAX, .budget = UINT64_MAX, .seconds = HUGE_VAL };
+    device_elsewhere at;
+    setup s;
+    compose_known known;
+    compose_least first, again, other;
+    open_deep(&at, 40, 1, &s);
+    compose_run *r = &s.request.run;
+    const compose_choice c = choice_of(&s, "attention=flash recompute=block:16"),
+                         beside = choice_of(&s, "attention=flash recompute=block:20");
+    models_for(r, &beside, &all, &other);
+    known_open(&known, r);
+    assert_true(models_for(r, &c, &all, &first) > 1);
+    assert_int_equal(models_for(r, &c, &all, &again), 0);
+    assert_memory_equal(&first, &again, sizeof first);
+    assert_int_equal(models_for(r, &beside, &all, &again), 0);
+    assert_memory_equal(&other, &again, sizeof other);
+    assert_true(first.seconds < other.seconds);
+    r->memory = 1 << 30, r->room = 1 << 29; /* these say what may be looked at, not what it is */
+    assert_int_equal(models_for(r, &c, &all, &again), 0);
+    r->context = 4096; /* and this is another run */
+    assert_true(models_for(r, &c, &all, &again) > 1);
+    assert_true(again.peak_bytes < first.peak_bytes);
+    known_close(&known);
+    setup_close(&s);
+}
+
+static uint64_t weights_of(const setup *s, const compose_choice *c) {
+    graph g;
+    must(compose_graph(&s->request.run, c, PASS_FORWARD, &g));
+    const uint64_t bytes = compose_persistent_bytes(&g, ~(1u << ROLE_PARAMETER));
+    graph_close(&g);
+    return bytes;
+}
+
+/* Where weights alone are too large no pass has to run, and where a limit leaves room for them it has to. */
+static void stems_give_up(void **state) {
+    (void)state;
+    static const char *const choices[] = { "", "offload=optimizer", "offload=optimizer+gradients" };
+    device_elsewhere at;
+    setup s;
+    open_deep(&at, 40, 1, &s);
+    for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
+        const compose_choice c = choice_of(&s, choices[i]);
+        compose_reach reach = { .peak_bytes = UINT64_MAX, .budget = UINT64_MAX, .seconds = HUGE_VAL };
+        sketcher k = { .most = COMPOSE_KEPT };
+        compose_least whole, found;
+        models_for(&s.request.run, &c, &reach, &whole);
+        reach.peak_bytes = reach.budget = weights_of(&s, &c) - 1;
+        must(sketch_bound(&k, &s.request.run, &c, &reach, &found));
+        assert_true(found.given_up && found.peak_bytes > reach.peak_bytes);
+        assert_true(found.peak_bytes <= whole.held_bytes);
+        for (uint32_t f = 0; f < k.count; f++) assert_null(k.forms[f].trunk.root); /* no pass has run */
+        sketch_close(&k);
+        reach.peak_bytes = reach.budget = whole.held_bytes;
+        models_for(&s.request.run, &c, &reach, &found);
+        assert_false(found.given_up);
+        reach.planning_only = true, reach.peak_bytes = reach.budget = 1;
+        models_for(&s.request.run, &c, &reach, &found);
+        assert_false(found.given_up);
+    }
+    setup_close(&s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(few_are_outlined),
                                         cmocka_unit_test(waiting_is_bounded),
-                                        cmocka_unit_test(sketches_tell_what_persists) };
+                                        cmocka_unit_test(sketches_tell_what_persists),
+                                        cmocka_unit_test(shallow_models_are_outlined_once),
+                                        cmocka_unit_test(stems_give_up) };
     return cmocka_run_group_tests_name("deep models", tests, NULL, NULL);
 }

@@ -190,6 +190,13 @@ static status schedule(const graph *in, const pass_setting *s, const pass_contex
     return s->value[0] & GRADIENTS && c->training ? offload_gradients(in, out) : move_most(in, &nothing, out);
 }
 
+/* Weights of 16 bits stay: only masters go. */
+static uint32_t frees_by(const pass_setting *s) {
+    return (s->value[0] & MASTER ? 1u << ROLE_PARAMETER : 0) |
+           (s->value[0] & OPTIMIZER ? 1u << ROLE_STATE : 0) |
+           (s->value[0] & GRADIENTS ? 1u << ROLE_GRADIENT : 0);
+}
+
 const pass pass_offload = {
     .name = "offload",
     .help = "state, master weights, gradients, activations away: in a file in --offload-to",
@@ -199,6 +206,7 @@ const pass pass_offload = {
     .stage = PASS_STEP,
     .of_state = true,
     .frees = 1u << ROLE_PARAMETER | 1u << ROLE_STATE | 1u << ROLE_GRADIENT,
+    .frees_by = frees_by,
     .parse = parse,
     .settings = settings,
     .check = check,
