@@ -128,10 +128,10 @@ def cell(row, architecture):
 
 
 # What says how much shared memory the host gives such a kernel, by the names of its template's arguments.
-GIVEN = {"matmul_tmem_kernel": "tmem_ring<{1}, std::is_same<{2}, group_bulk_operand>::value>::SHARED",
+GIVEN = {"matmul_tmem_kernel": "tmem_ring<{1}, tmem_way<{2}>::BULK>::SHARED",
          "matmul_group_bulk_kernel": "group_ring<{1}>::SHARED", "matmul_group_kernel": "{1}::SHARED"}
 WAYS = {"matmul_tmem_kernel": 2, "matmul_group_kernel": 2}  # the argument that says how operands come
-WAY_NAMES = {"group_bulk_operand": "copy engine", "tensor_operand": "registers", "tensor_reads": "registers",
+WAY_NAMES = {"group_bulk": "copy engine", "tensor_reads": "registers", "matmul_fp8_widens": "registers, widened",
              "tensor_copies": "cp.async"}
 
 
@@ -155,7 +155,7 @@ def tile_of(kernel):
     if not match or match.group(1) not in GIVEN:
         return None
     name, of = match.group(1), arguments_of(match.group(2))
-    way = of[WAYS[name]] if name in WAYS else "group_bulk_operand"
+    way = of[WAYS[name]] if name in WAYS else "group_bulk"
     return (name, of[1], WAY_NAMES.get(way, way)), GIVEN[name].format(*of)
 
 
@@ -165,6 +165,7 @@ def values_of(expressions):
     with tempfile.TemporaryDirectory() as folder:
         source = pathlib.Path(f"{folder}/told.cc")
         source.write_text('#include <stdio.h>\n#include "ops/matmul/matmul_tmem_cuda.h"\n'
+                          '#include "ops/matmul_fp8/matmul_fp8_tensor_cuda.h"\n'
                           f"int main() {{\n{told}}}\n")
         run(["g++", "-std=gnu++17", "-O1", "-w", "-DSNUG_CUDA", "-DSNUG_CUDA_EMULATED", "-I", str(ROOT / "include"),
              "-I", str(ROOT / "src"), str(source), "-Wl,--unresolved-symbols=ignore-all", "-o", f"{folder}/told"])

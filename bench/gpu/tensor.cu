@@ -66,8 +66,8 @@ static void launch_group(const product &p) {
 /* Where the engine can't bring an operand, whose lines begin elsewhere than at 16 bytes, threads do. */
 template <class T, class S, bool TA, bool B_CROSSED>
 static void launch_tmem_form(const tensor_product<tensor_operand> &t, const matmul_end &end) {
-    if (!tmem_bulk_launch<S, TA, B_CROSSED, tensor_halves<T>>(t, end))
-        tmem_launch<tmem_least, TA, B_CROSSED, tensor_halves<T>>(t, end);
+    if (!tmem_bulk_launch<S, TA, B_CROSSED>(t, tensor_halves<T>(), end))
+        tmem_launch<tmem_least, tensor_reads, TA, B_CROSSED>(t, tensor_halves<T>(), end);
 }
 
 template <class T, class S>
@@ -312,6 +312,20 @@ struct float_bulk {
     }
 };
 
+/* In tensor memory: what the engine can't read comes in tmem_least. */
+template <class S>
+struct float_tmem {
+    template <class F, bool CROSSED, class P, class N, class E>
+    static void launch(const P &p, const N &numbers, const E &e) {
+        if constexpr (!std::is_same<F, tensor_copies>::value)
+            tmem_launch<tmem_least, F, CROSSED, CROSSED>(p, numbers, e);
+        else if (!tmem_bulk_launch<S, CROSSED, CROSSED>(p, numbers, e))
+            tmem_launch<tmem_least, tensor_reads, CROSSED, CROSSED>(p, numbers, e);
+    }
+};
+
+static bool has_floats() { return gpu_mma_fp8_known(gpu->capability); }
+
 /* READS: the kernel of what does not lie at 16 bytes. */
 template <class BY, class READS>
 static void run_floats(const floats &p) {
@@ -339,18 +353,18 @@ static void run_floats(const floats &p) {
 
 static const struct {
     const char *name;
-    bool groups;
+    bool (*is_here)();
     void (*run)(const floats &);
 } float_variants[] = {
-    { "large", false, run_floats<float_warps<tensor_large>, float_warps<tensor_large>> },
-    { "small", false, run_floats<float_warps<tensor_small>, float_warps<tensor_small>> },
-    { "group, large", true, run_floats<float_groups<group_large>, float_groups<group_slim>> },
-    { "group, small", true, run_floats<float_groups<group_small>, float_groups<group_small>> },
-    { "bulk, large", true, run_floats<float_bulk<group_large>, float_groups<group_slim>> },
-    { "bulk, small", true, run_floats<float_bulk<group_small>, float_groups<group_small>> },
+    { "large", has_floats, run_floats<float_warps<tensor_large>, float_warps<tensor_large>> },
+    { "small", has_floats, run_floats<float_warps<tensor_small>, float_warps<tensor_small>> },
+    { "group, large", has_groups, run_floats<float_groups<group_large>, float_groups<group_slim>> },
+    { "group, small", has_groups, run_floats<float_groups<group_small>, float_groups<group_small>> },
+    { "bulk, large", has_groups, run_floats<float_bulk<group_large>, float_groups<group_slim>> },
+    { "bulk, small", has_groups, run_floats<float_bulk<group_small>, float_groups<group_small>> },
+    { "tmem, wide", has_tmem, run_floats<float_tmem<tmem_wide>, float_tmem<tmem_wide>> },
+    { "tmem, small", has_tmem, run_floats<float_tmem<tmem_small>, float_tmem<tmem_small>> },
 };
-
-static bool has_floats(bool groups) { return groups ? has_groups() : gpu_mma_fp8_known(gpu->capability); }
 
 /* Whole numbers, some of them, again and again. */
 static floats open_floats(int64_t rows, int64_t columns, int64_t depth, bool over_rows) {
@@ -389,7 +403,7 @@ static void check_float_tiles() {
         if (!a || !b || !y) die("no memory");
         gpu->get(gpu, a, p.a, n_a), gpu->get(gpu, b, p.b, n_b);
         for (const auto &v : float_variants) {
-            if (!has_floats(v.groups)) continue;
+            if (!v.is_here()) continue;
             gpu->begin(gpu);
             v.run(p);
             gpu->end(gpu);
@@ -484,7 +498,7 @@ static void time_floats(int64_t rows, int64_t columns, int64_t depth, bool over_
     printf("%6lld x %6lld x %6lld %s ", (long long)rows, (long long)depth, (long long)columns,
            over_rows ? "tn" : "nt");
     for (const auto &v : float_variants) {
-        if (!has_floats(v.groups)) continue;
+        if (!v.is_here()) continue;
         double best = 1e9;
         for (int round = 0, launches = 1; round < 4; round++) {
             double began = seconds_now();
@@ -503,9 +517,10 @@ static void time_floats(int64_t rows, int64_t columns, int64_t depth, bool over_
 
 static void time_all_floats() {
     enum { TOKENS = 4096 };
-    printf("\nfloats of 8 bits, their products alone: TFLOP/s in %s\n",
-           has_groups() ? "group_large, group_small, and these by the copy engine"
-                        : "tensor_large, tensor_small");
+    printf("\nfloats of 8 bits, their products alone: TFLOP/s in");
+    for (const auto &v : float_variants)
+        if (v.is_here()) printf(" (%s)", v.name);
+    printf("\n");
     static const int64_t layers[][2] = { { 768, 2304 }, { 768, 768 }, { 768, 3072 }, { 3072, 768 } };
     for (const int64_t(&w)[2] : layers)
         time_floats(TOKENS, w[1], w[0], false), time_floats(w[0], w[1], TOKENS, true);
@@ -535,7 +550,7 @@ int main(int count, char **arguments) {
         check_instructions<gpu_bf16, true, true>(DTYPE_BF16);
     check_instructions<gpu_f16, false, true>(DTYPE_F16), check_instructions<gpu_f16, true, false>(DTYPE_F16);
     check_codes();
-    if (has_floats(false)) check_floats<gpu_e4m3>(FP8_E4M3), check_floats<gpu_e5m2>(FP8_E5M2);
+    if (has_floats()) check_floats<gpu_e4m3>(FP8_E4M3), check_floats<gpu_e5m2>(FP8_E5M2);
     check_numbers();
     check_eights();
     if (wrong) printf("tensor cores: instructions are wrong\n");
@@ -548,7 +563,7 @@ int main(int count, char **arguments) {
     if (!wrong) printf("tensor cores: instructions, and %zu tiles: right\n", tiles);
     say_what_is_left_out();
     if (timed) time_all();
-    if (timed && (has_floats(false) || has_groups())) time_all_floats();
+    if (timed && (has_floats() || has_groups() || has_tmem())) time_all_floats();
     if (gpu->failed && gpu->failed(gpu) != STATUS_OK) die(status_message());
     gpu->close(gpu, &pool);
     return wrong > 0;

@@ -418,8 +418,8 @@ __global__ void __launch_bounds__(GPU_GROUP) one_in_tmem(const uint16_t *a, cons
     if (threadIdx.x == 0) {
 #pragma unroll
         for (int k = 0; k < 4; k++)
-            gpu_tmem_mma(memory, gpu_group_further(of_a::operand(x), k * of_a::STEP),
-                         gpu_group_further(of_b::operand(y), k * of_b::STEP), form, k > 0);
+            gpu_tmem_mma<2>(memory, gpu_group_further(of_a::operand(x), k * of_a::STEP),
+                            gpu_group_further(of_b::operand(y), k * of_b::STEP), form, k > 0);
         gpu_tmem_commit(done);
     }
     __syncwarp();

@@ -23,6 +23,7 @@ const char *confirmed_name(confirm_kind kind) {
         [CONFIRM_LIBRARY_PRODUCTS] = "products by cuBLASLt",
         [CONFIRM_LIBRARY_ATTENTION] = "attention by cuDNN",
         [CONFIRM_TMEM] = "products in tensor memory",
+        [CONFIRM_TMEM_FLOATS] = "products of floats of 8 bits in tensor memory",
     };
     return names[kind];
 }

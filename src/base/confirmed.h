@@ -18,6 +18,7 @@ typedef enum {
     CONFIRM_LIBRARY_PRODUCTS,
     CONFIRM_LIBRARY_ATTENTION,
     CONFIRM_TMEM, /* products of numbers of 16 bits whose sums lie in tensor memory */
+    CONFIRM_TMEM_FLOATS,
     CONFIRM_KINDS
 } confirm_kind;
 

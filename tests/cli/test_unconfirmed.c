@@ -109,6 +109,10 @@ static const struct {
       "products by groups of warps, products of floats of 8 bits by groups of warps" },
     { "--gpu b200 --instructions tensor-groups --attention off --precision mixed-bf16",
       NO_GPU "10.0 " BEGINS " products in tensor memory" UNTRIED, "products in tensor memory" },
+    { "--gpu b200 --instructions tensor-groups --attention off --precision fp8-mixed",
+      NO_GPU "10.0 " BEGINS
+             " products in tensor memory and products of floats of 8 bits in tensor memory" UNTRIED,
+      "products in tensor memory, products of floats of 8 bits in tensor memory" },
     { "--instructions tensor-cores --eager no --device cpu" HALF, NULL, "absent" },
 };
 

@@ -47,6 +47,7 @@ enum {
     SWIZZLE,
     LINES_64,
     TWO_TYPES,
+    ACROSS,
     STRIDES,
     OUTSIDE,
     TWO_MULTIPLY
@@ -82,6 +83,7 @@ const tmem_mistake tmem_mistakes[] = {
     { "rows that are not swizzled", "not swizzled by 128" },
     { "a form of 64 lines", "none that there is" },
     { "a form of two types", "of two types" },
+    { "floats of 8 bits lie across their depths", "lie across" },
     { "eight lines are elsewhere", NULL },
     { "a descriptor points beyond", "out of shared memory" },
     { "two threads multiply", "two threads" },
@@ -110,6 +112,7 @@ GPU_INLINE uint32_t mistaken_form(int mistake, bool crossed) {
     uint32_t form =
         crossed ? gpu_tmem_form<gpu_bf16, EDGE, true, true>() : gpu_tmem_form<gpu_bf16, EDGE, false, false>();
     if (mistake == LINES_64) form = (form & ~(31u << 24)) | 4u << 24;
+    if (mistake == ACROSS) return gpu_tmem_form<gpu_e4m3, EDGE, true, false>();
     return mistake == TWO_TYPES ? form & ~(7u << 10) : form;
 }
 
@@ -127,8 +130,11 @@ GPU_INLINE void mistaken_multiply(uint16_t *stage, gpu_barrier *bars, uint32_t m
         for (unsigned k = 0; k < EDGE / 16; k++) {
             const unsigned step = k * (crossed ? 16 * GPU_GROUP_ROW : 32);
             const bool onto = mistake == ANEW ? false : k > 0 || (mistake == GOES_ON && s == 2);
-            gpu_tmem_mma(to, gpu_group_further(a, step), gpu_group_further(b, step),
-                         mistaken_form(mistake, crossed), onto);
+            const uint64_t of_a = gpu_group_further(a, step), of_b = gpu_group_further(b, step);
+            if (mistake == ACROSS)
+                gpu_tmem_mma<1>(to, of_a, of_b, mistaken_form(mistake, crossed), onto);
+            else
+                gpu_tmem_mma<2>(to, of_a, of_b, mistaken_form(mistake, crossed), onto);
         }
         if (mistake == OVERWRITTEN) gpu_set16(stage, { 1, 2, 3, 4 });
         if (mistake != UNCOMMITTED) gpu_tmem_commit(bars + DONE);
@@ -237,6 +243,10 @@ extern "C" bool tmem_mistake_run(int which, bool crossed) {
 
 /* ---- bits ---- */
 
+extern "C" uint32_t tmem_form_of_floats(bool e5m2) {
+    return e5m2 ? gpu_tmem_form<gpu_e5m2, 64, false, false>() : gpu_tmem_form<gpu_e4m3, 64, false, false>();
+}
+
 extern "C" uint32_t tmem_form(bool bf16, bool a_crossed, bool b_crossed, bool wide) {
     if (wide) return gpu_tmem_form<gpu_bf16, 256, false, false>();
     if (!bf16) return gpu_tmem_form<gpu_f16, 64, false, true>();
@@ -276,9 +286,9 @@ static bool are_same(const two_products &t, int *brought) {
         if (way == 0) /* wgmma's: what is before, and slices, are added alike */
             group_launch<group_small, tensor_copies, TA, B_CROSSED>(p, numbers(), end);
         else if (way == 1)
-            came = tmem_bulk_launch<S, TA, B_CROSSED, numbers>(p, end);
+            came = tmem_bulk_launch<S, TA, B_CROSSED>(p, numbers(), end);
         else
-            tmem_launch<tmem_least, TA, B_CROSSED, numbers>(p, end);
+            tmem_launch<tmem_least, tensor_reads, TA, B_CROSSED>(p, numbers(), end);
     }
     *brought += came;
     bool same = came && memcmp(y[0].data(), y[1].data(), y[0].size() * sizeof(float)) == 0 &&

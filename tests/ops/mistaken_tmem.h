@@ -16,6 +16,7 @@ extern const tmem_mistake tmem_mistakes[]; /* the first is none; end with name N
 bool tmem_mistake_run(int which, bool crossed);
 
 /* The form of a product of f16 or bf16. */
+uint32_t tmem_form_of_floats(bool e5m2); /* by e4m3, 64 columns */
 uint32_t tmem_form(bool bf16, bool a_crossed, bool b_crossed, bool wide /* 256 columns, or 64 */);
 /* The descriptor of an operand, less where it begins. */
 uint64_t tmem_descriptor(unsigned leading, unsigned stride);

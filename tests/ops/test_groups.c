@@ -99,8 +99,8 @@ static void mistakes_in_tensor_memory_are_found(void **state) {
 }
 
 /* By hand from the PTX ISA's tables 40 and 42: sums of f32 0x10; bf16 0x480; a crossed 0x8000, b 0x10000; 64
- * columns 8 << 17 = 0x100000, 256 32 << 17 = 0x400000; 128 lines 8 << 24 = 0x8000000. Of a descriptor: 16
- * bytes 1 << 16, 1024 bytes 64 << 32, fixed 1 << 46, rows of 128 bytes 2 << 61. */
+ * columns 8 << 17 = 0x100000, 256 32 << 17 = 0x400000; 128 lines 8 << 24 = 0x8000000; e4m3 0, a of e5m2
+ * 0x80. Of a descriptor: 16 bytes 1 << 16, 1024 bytes 64 << 32, fixed 1 << 46, rows of 128 bytes 2 << 61. */
 static void what_tcgen05_is_told(void **state) {
     (void)state;
     assert_int_equal(tmem_form(true, false, false, false), 0x8100490);
@@ -108,6 +108,8 @@ static void what_tcgen05_is_told(void **state) {
     assert_int_equal(tmem_form(true, true, true, false), 0x8118490);
     assert_int_equal(tmem_form(false, false, true, false), 0x8110010);
     assert_int_equal(tmem_form(true, false, false, true), 0x8400490);
+    assert_int_equal(tmem_form_of_floats(false), 0x8100010);
+    assert_int_equal(tmem_form_of_floats(true), 0x8100090);
     assert_true(tmem_descriptor(16, 1024) == 0x4000404000010000);
     assert_true(tmem_descriptor(8192, 1024) == 0x4000404002000000);
 }

@@ -1,7 +1,7 @@
-/* Products of floats of 8 bits on tensor cores, emulated, by warps and by groups of warps. Along a row: the
- * bits of parts of FP8_TILE depths, scaled and added one after the other, whatever the tile and the address;
- * rows alone and among others. Over rows: those of the product of 16 bits on what codes stand for, also where
- * it is cut at whole slices.
+/* Products of floats of 8 bits on tensor cores, emulated, by warps, by groups of warps and in tensor memory.
+ * Along a row: the bits of parts of FP8_TILE depths, scaled and added one after the other, whatever the tile
+ * and the address; rows alone and among others. Over rows: those of the product of 16 bits on what codes
+ * stand for, also where it is cut at whole slices.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,10 +26,17 @@
 
 enum { SLICE = THREADS_ROW_TILE, MMA = 32 /* depths */ };
 
-static const char *kind; /* of the products that are tested, as instructions_pin has it */
-
-/* One that has them. */
-static uint32_t capability(void) { return strcmp(kind, INSTRUCTIONS_GROUPS) == 0 ? 90 : 89; }
+/* Products that are tested: as instructions_pin has it, and on what GPU. */
+typedef struct {
+    const char *pin, *kernel;
+    uint32_t capability;
+} kind;
+static const kind kinds[] = {
+    { INSTRUCTIONS_TENSOR, "matmul_fp8_cuda_tensor", 89 },
+    { INSTRUCTIONS_GROUPS, "matmul_fp8_cuda_group", 90 },
+    { INSTRUCTIONS_GROUPS, "matmul_fp8_cuda_tmem", 100 },
+};
+static const kind *tested = kinds;
 
 /* The first of the list that takes a call; NULL: none. */
 static const op_kernel *first_of(const op_kernel *k, const op_call *c) {
@@ -99,11 +106,11 @@ static op_arg product(op_arg in[MATMUL_FP8_INPUTS], const matmul_fp8_attributes 
                   .out = &y,
                   .in_count = MATMUL_FP8_INPUTS,
                   .out_count = 1,
-                  .capability = capability(),
+                  .capability = tested->capability,
                   .attributes = t };
     const op_kernel *k = first_of(op_matmul_fp8.tensor, &c);
     assert_non_null(k);
-    assert_int_equal(strstr(k->name, "_cuda_group") != NULL, strcmp(kind, INSTRUCTIONS_GROUPS) == 0);
+    assert_string_equal(k->name, tested->kernel);
     assert_true(harness_run_kernel(k, &c));
     return y;
 }
@@ -282,7 +289,7 @@ static void is_the_product_of_bf16(const over *p) {
     op_arg in[] = { widened(&p->a), widened(&p->b) }, y = room(DTYPE_F32, p->y.shape);
     matmul_attributes t = { .ta = 1, .type = DTYPE_F32 };
     op_call c = {
-        .in = in, .out = &y, .in_count = 2, .out_count = 1, .capability = capability(), .attributes = &t
+        .in = in, .out = &y, .in_count = 2, .out_count = 1, .capability = tested->capability, .attributes = &t
     };
     const op_kernel *k = first_of(op_matmul.tensor, &c);
     assert_non_null(k);
@@ -345,22 +352,26 @@ static void they_are_asked_for(void **state) {
     static const struct {
         const char *pin;
         uint32_t capability;
-        bool over_rows, taken, by_groups;
-    } cases[] = { { INSTRUCTIONS_TENSOR, 90, false, false, false },
-                  { INSTRUCTIONS_TENSOR, 90, true, true, false },
-                  { INSTRUCTIONS_TENSOR, 89, false, true, false },
-                  { INSTRUCTIONS_TENSOR, 86, false, false, false },
-                  { INSTRUCTIONS_TENSOR, 100, false, false, false },
-                  { INSTRUCTIONS_TENSOR, 100, true, true, false },
-                  { INSTRUCTIONS_TENSOR, 120, false, true, false },
-                  { INSTRUCTIONS_TENSOR, 80, true, true, false },
-                  { INSTRUCTIONS_TENSOR, 75, true, false, false },
-                  { INSTRUCTIONS_GROUPS, 90, false, true, true },
-                  { INSTRUCTIONS_GROUPS, 90, true, true, true },
-                  { INSTRUCTIONS_GROUPS, 89, false, true, false },
-                  { INSTRUCTIONS_GROUPS, 100, false, false, false },
-                  { "auto", 90, false, false, false }, /* until a GPU has confirmed them */
-                  { "widened", 90, true, false, false } };
+        bool over_rows;
+        const char *taken; /* NULL: none */
+    } cases[] = { { INSTRUCTIONS_TENSOR, 90, false, NULL },
+                  { INSTRUCTIONS_TENSOR, 90, true, "matmul_fp8_cuda_tensor" },
+                  { INSTRUCTIONS_TENSOR, 89, false, "matmul_fp8_cuda_tensor" },
+                  { INSTRUCTIONS_TENSOR, 86, false, NULL },
+                  { INSTRUCTIONS_TENSOR, 100, false, NULL },
+                  { INSTRUCTIONS_TENSOR, 100, true, "matmul_fp8_cuda_tensor" },
+                  { INSTRUCTIONS_TENSOR, 120, false, "matmul_fp8_cuda_tensor" },
+                  { INSTRUCTIONS_TENSOR, 80, true, "matmul_fp8_cuda_tensor" },
+                  { INSTRUCTIONS_TENSOR, 75, true, NULL },
+                  { INSTRUCTIONS_GROUPS, 90, false, "matmul_fp8_cuda_group" },
+                  { INSTRUCTIONS_GROUPS, 90, true, "matmul_fp8_cuda_group" },
+                  { INSTRUCTIONS_GROUPS, 89, false, "matmul_fp8_cuda_tensor" },
+                  { INSTRUCTIONS_GROUPS, 100, false, "matmul_fp8_cuda_tmem" },
+                  { INSTRUCTIONS_GROUPS, 100, true, "matmul_fp8_cuda_tmem" },
+                  { INSTRUCTIONS_GROUPS, 103, false, NULL }, /* which can't run that code */
+                  { INSTRUCTIONS_GROUPS, 103, true, "matmul_fp8_cuda_tensor" },
+                  { "auto", 90, false, NULL }, /* until a GPU has confirmed them */
+                  { "widened", 90, true, NULL } };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         matmul_fp8_attributes t = { .ta = cases[i].over_rows, .type = DTYPE_F32 };
         op_arg in[MATMUL_FP8_INPUTS] = {
@@ -375,10 +386,10 @@ static void they_are_asked_for(void **state) {
                       .attributes = &t };
         assert_int_equal(instructions_pin(cases[i].pin), STATUS_OK);
         const op_kernel *k = first_of(op_matmul_fp8.tensor, &c);
-        assert_int_equal(k != NULL, cases[i].taken);
-        if (k) assert_int_equal(strcmp(k->name, "matmul_fp8_cuda_group") == 0, cases[i].by_groups);
+        assert_int_equal(k != NULL, cases[i].taken != NULL);
+        if (k) assert_string_equal(k->name, cases[i].taken);
     }
-    assert_int_equal(instructions_pin(kind), STATUS_OK);
+    assert_int_equal(instructions_pin(tested->pin), STATUS_OK);
 }
 
 /* With an argument, the test of that name only. */
@@ -390,12 +401,13 @@ int main(int argc, char **argv) {
         cmocka_unit_test(what_is_not_finite_is_seen),
     };
     if (argc > 1) cmocka_set_test_filter(argv[1]);
-    kind = INSTRUCTIONS_TENSOR;
-    if (instructions_pin(kind) != STATUS_OK) return 1;
-    int failed = cmocka_run_group_tests_name("floats of 8 bits on tensor cores", tests, NULL, NULL);
-    kind = INSTRUCTIONS_GROUPS;
-    if (instructions_pin(kind) != STATUS_OK) return 1;
-    return failed + cmocka_run_group_tests_name("by groups of warps", tests, NULL, NULL);
+    int failed = 0;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        tested = kinds + i;
+        if (instructions_pin(tested->pin) != STATUS_OK) return 1;
+        failed += cmocka_run_group_tests_name(tested->kernel, tests, NULL, NULL);
+    }
+    return failed;
 }
 
 #else

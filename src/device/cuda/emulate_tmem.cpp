@@ -14,7 +14,14 @@
 namespace emulate {
 namespace {
 
-enum { MOST_THREADS = 1024, LANES = 128, COLUMNS = 512, DEPTH = 16, PIECE = 16, ROW = 128 /* bytes */ };
+enum {
+    MOST_THREADS = 1024,
+    LANES = 128,
+    COLUMNS = 512,
+    DEPTH = 32 /* bytes */,
+    PIECE = 16,
+    ROW = 128 /* bytes */
+};
 enum { WARPS = tmem_read_so_far::WARPS, QUARTERS = LANES / GPU_WARP };
 const unsigned NOBODY = ~0u;
 
@@ -22,18 +29,22 @@ const unsigned NOBODY = ~0u;
 
 struct shape_of {
     unsigned lines_a, lines_b;
-    bool bf16, a_crossed, b_crossed;
+    unsigned type_a, type_b;
+    bool eight, a_crossed, b_crossed;
 };
 
-/* Table 42, of .kind::f16. */
-shape_of decode_shape(uint32_t bits) {
+/* Table 42, of .kind::f16 and, with `eight`, of .kind::f8f6f4. */
+shape_of decode_shape(uint32_t bits, bool eight) {
     const unsigned a = bits >> 7 & 7, b = bits >> 10 & 7;
     if (bits & (0xfu | 1u << 6 | 3u << 13 | 1u << 23 | 7u << 29))
         stop("the shape of a product says what the emulation doesn't know");
     if ((bits >> 4 & 3) != 1) stop("the shape of a product has no sums of f32");
-    if (a != b || a > 1) stop("the shape of a product has numbers of two types, or of none");
-    shape_of s = { (bits >> 24 & 31) << 4, (bits >> 17 & 63) << 3, a == 1, (bits >> 15 & 1) != 0,
-                   (bits >> 16 & 1) != 0 };
+    if ((a != b && !eight) || a > 1 || b > 1)
+        stop("the shape of a product has numbers of two types, or of none");
+    shape_of s = { (bits >> 24 & 31) << 4, (bits >> 17 & 63) << 3, a, b, eight,
+                   (bits >> 15 & 1) != 0,  (bits >> 16 & 1) != 0 };
+    if (eight && (s.a_crossed || s.b_crossed))
+        stop("floats of 8 bits lie across their depths: the emulation knows no such shape");
     if (s.lines_a != LANES || s.lines_b < 16 || s.lines_b > 256 || s.lines_b % 16)
         stop("the shape of a product is none that there is of 128 lines");
     return s;
@@ -65,7 +76,7 @@ unsigned offset_of(uint64_t bits, unsigned lines, bool crossed, unsigned n) {
     return shared_offset(at);
 }
 
-unsigned pieces_of(unsigned lines) { return lines * DEPTH * 2 / PIECE; }
+unsigned pieces_of(unsigned lines) { return lines * DEPTH / PIECE; }
 
 /* ---- a block's ---- */
 
@@ -124,31 +135,39 @@ running running_now() {
 }
 unsigned thread_now() { return running_now().thread; }
 
-double wide_of(uint16_t x, bool bf16) { return (double)(bf16 ? half_from_bf16(x) : half_from_f16(x)); }
+/* Number k of a piece. */
+double wide_of(const eight &x, unsigned k, bool of_eight, unsigned type) {
+    if (of_eight) return small_floats_of(type == 1 ? 5 : 4)[x[k / 2] >> k % 2 * 8 & 0xff];
+    return (double)(type == 1 ? half_from_bf16(x[k]) : half_from_f16(x[k]));
+}
 
 /* Numbers by line and depth. */
-void unpack(const piece *from, unsigned lines, bool crossed, bool bf16, double (*to)[DEPTH]) {
+void unpack(const piece *from, unsigned lines, bool crossed, bool of_eight, unsigned type,
+            double (*to)[DEPTH]) {
+    const unsigned each = of_eight ? 16 : 8;
     for (unsigned n = 0; n < pieces_of(lines); n++)
-        for (unsigned k = 0; k < 8; k++) {
-            const double x = wide_of(from[n].bytes[k], bf16);
+        for (unsigned k = 0; k < each; k++) {
+            const double x = wide_of(from[n].bytes, k, of_eight, type);
             if (crossed)
                 to[n % (lines / 8) * 8 + k][n / (lines / 8)] = x;
             else
-                to[n / 2][n % 2 * 8 + k] = x;
+                to[n / 2][n % 2 * each + k] = x;
         }
 }
 
 /* As other twins: products of an instruction are exact, and rounded once. */
 void multiply(const product &p) {
     std::unique_ptr<double[][DEPTH]> a(new double[LANES][DEPTH]), b(new double[256][DEPTH]);
-    unpack(p.pieces.data(), LANES, p.shape.a_crossed, p.shape.bf16, a.get());
-    unpack(p.pieces.data() + pieces_of(LANES), p.shape.lines_b, p.shape.b_crossed, p.shape.bf16, b.get());
+    const shape_of &s = p.shape;
+    unpack(p.pieces.data(), LANES, s.a_crossed, s.eight, s.type_a, a.get());
+    unpack(p.pieces.data() + pieces_of(LANES), s.lines_b, s.b_crossed, s.eight, s.type_b, b.get());
     tensor_memory &m = now();
+    const unsigned depths = s.eight ? DEPTH : DEPTH / 2;
     for (unsigned i = 0; i < LANES; i++)
-        for (unsigned j = 0; j < p.shape.lines_b; j++) {
+        for (unsigned j = 0; j < s.lines_b; j++) {
             float &x = m.sums[i][p.what.d + j];
             double sum = p.what.onto ? (double)x : 0;
-            for (unsigned k = 0; k < DEPTH; k++) sum += a[i][k] * b[j][k];
+            for (unsigned k = 0; k < depths; k++) sum += a[i][k] * b[j][k];
             x = (float)sum;
         }
 }
@@ -297,7 +316,7 @@ void tmem_give(uint32_t address, unsigned columns) {
 /* ---- products ---- */
 
 const void *tmem_reads(const tmem_product &p, unsigned n) {
-    const shape_of s = decode_shape(p.shape);
+    const shape_of s = decode_shape(p.shape, p.eight);
     const unsigned of_a = pieces_of(s.lines_a);
     if (n >= of_a + pieces_of(s.lines_b)) return NULL;
     return shared() + (n < of_a ? offset_of(p.a, s.lines_a, s.a_crossed, n)
@@ -316,7 +335,7 @@ void tmem_operand_read(const tmem_product &p, unsigned n, const eight &bytes) {
 void tmem_begins(const tmem_product &p) {
     tensor_memory &m = now();
     const unsigned thread = thread_now();
-    const shape_of s = decode_shape(p.shape);
+    const shape_of s = decode_shape(p.shape, p.eight);
     if (p.d >> 16) stop("sums of a product of 128 lines begin at lane 0");
     are_taken(p.d, s.lines_b);
     if (m.multiplies != NOBODY && m.multiplies != thread)

@@ -20,7 +20,7 @@ namespace emulate {
 struct tmem_product {
     uint32_t d, shape;
     uint64_t a, b;
-    bool onto;
+    bool onto, eight; /* eight: numbers have 8 bits */
 };
 /* The n-th sixteen bytes of the operands; NULL: there are no more. What is found there goes to
  * tmem_operand_read. */
@@ -56,8 +56,9 @@ inline void gpu_tmem_after() { emulate::tmem_after(); }
 /* By reference, so read where no watch looks: what brings it about that operands are there are mbarriers,
  * which the watch takes for no order. The emulation sees itself whether they were waited for
  * (emulate_tmem.cpp). */
+template <int BYTES>
 inline void gpu_tmem_mma(uint32_t d, uint64_t a, uint64_t b, uint32_t form, int onto) {
-    const emulate::tmem_product p = { d, form, a, b, onto != 0 };
+    const emulate::tmem_product p = { d, form, a, b, onto != 0, BYTES == 1 };
     for (unsigned n = 0; const void *from = emulate::tmem_reads(p, n); n++)
         emulate::tmem_operand_read(p, n, *emulate::wide<emulate::eight>((void *)from));
     emulate::tmem_begins(p);

@@ -1,8 +1,9 @@
 /* Products whose sums lie in tensor memory, for capability 10.0 alone (tcgen05, which ptxas knows for
- * sm_100a): one thread begins products of 128 lines of a by so many of b, 16 numbers of 16 bits deep. Both
- * operands lie in shared memory as groups of warps want them (mma_group.h); the sums, in f32, are 128 lanes
- * of so many columns, lane i those of line i. Twins for emulation (emulate_tmem.h) follow what the PTX ISA
- * documents (9.7.16, "tensorcore 5th generation family instructions"; its parts are named below).
+ * sm_100a): one thread begins products of 128 lines of a by so many of b, 32 bytes deep: 16 numbers of 16
+ * bits (kind::f16), or 32 floats of 8, which lie along the depth (kind::f8f6f4). Both operands lie in shared
+ * memory as groups of warps want them (mma_group.h); the sums, in f32, are 128 lanes of so many columns, lane
+ * i those of line i. Twins for emulation (emulate_tmem.h) follow what the PTX ISA documents (9.7.16,
+ * "tensorcore 5th generation family instructions"; its parts are named below).
  *
  *   gpu_tmem_take     by a warp: columns, a power of two from 32 to 512, whose address it writes to shared
  *                     memory; the block takes no more. Where others have them, it waits (9.7.16.7.1)
@@ -59,13 +60,20 @@ GPU_INLINE void gpu_tmem_give(uint32_t address) {
 GPU_INLINE void gpu_tmem_before() { asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory"); }
 GPU_INLINE void gpu_tmem_after() { asm volatile("tcgen05.fence::after_thread_sync;" ::: "memory"); }
 
-/* `form`: gpu_tmem_form; not `onto` what is there: d = a b. */
+/* BYTES of a number. `form`: gpu_tmem_form; not `onto` what is there: d = a b. */
+#define GPU_TMEM_MMA(KIND)                                                                                   \
+    asm volatile("{.reg .pred p;setp.ne.b32 p,%4,0;tcgen05.mma.cta_group::1.kind::" KIND                     \
+                 " [%0],%1,%2,%3,p;}" ::"r"(d),                                                              \
+                 "l"(a), "l"(b), "r"(form), "r"(onto)                                                        \
+                 : "memory")
+template <int BYTES>
 GPU_INLINE void gpu_tmem_mma(uint32_t d, uint64_t a, uint64_t b, uint32_t form, int onto) {
-    asm volatile(
-        "{.reg .pred p;setp.ne.b32 p,%4,0;tcgen05.mma.cta_group::1.kind::f16 [%0],%1,%2,%3,p;}" ::"r"(d),
-        "l"(a), "l"(b), "r"(form), "r"(onto)
-        : "memory");
+    if constexpr (BYTES == 1)
+        GPU_TMEM_MMA("f8f6f4");
+    else
+        GPU_TMEM_MMA("f16");
 }
+#undef GPU_TMEM_MMA
 GPU_INLINE void gpu_tmem_commit(gpu_barrier *b) {
     asm volatile(
         "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];" ::"r"(gpu_shared_at(b))
@@ -95,22 +103,31 @@ GPU_INLINE void gpu_tmem_wait(float (&x)[GPU_TMEM_READ]) {
 #include "device/cuda/emulate_tmem.h"
 #endif
 
-/* What is multiplied (9.7.16.4.2, table 42, .kind::f16): sums of f32 (1) from bit 4; a's type and b's, f16
- * (0) or bf16 (1), from 7 and 10; CROSSED operands at 15 and 16; b's lines / 8 from 17; a's / 16 from 24. */
+/* What is multiplied (9.7.16.4.2, table 42, .kind::f16 and .kind::f8f6f4): sums of f32 (1) from bit 4; a's
+ * type and b's, f16 (0) or bf16 (1), e4m3 (0) or e5m2 (1, by e4m3), from 7 and 10; CROSSED operands at 15 and
+ * 16; b's lines / 8 from 17; a's / 16 from 24. */
 template <class T>
 struct gpu_tmem_type;
 template <>
 struct gpu_tmem_type<gpu_f16> {
-    enum { CODE = 0 };
+    enum { OF_A = 0, OF_B = 0 };
 };
 template <>
 struct gpu_tmem_type<gpu_bf16> {
-    enum { CODE = 1 };
+    enum { OF_A = 1, OF_B = 1 };
+};
+template <>
+struct gpu_tmem_type<gpu_e4m3> {
+    enum { OF_A = 0, OF_B = 0 };
+};
+template <>
+struct gpu_tmem_type<gpu_e5m2> {
+    enum { OF_A = 1, OF_B = 0 };
 };
 template <class T, int COLUMNS, bool A_CROSSED, bool B_CROSSED>
 GPU_INLINE uint32_t gpu_tmem_form() {
     static_assert(COLUMNS % 16 == 0 && COLUMNS >= 16 && COLUMNS <= 256, "of 128 lines");
-    return 1u << 4 | (uint32_t)gpu_tmem_type<T>::CODE << 7 | (uint32_t)gpu_tmem_type<T>::CODE << 10 |
+    return 1u << 4 | (uint32_t)gpu_tmem_type<T>::OF_A << 7 | (uint32_t)gpu_tmem_type<T>::OF_B << 10 |
            (uint32_t)A_CROSSED << 15 | (uint32_t)B_CROSSED << 16 | (uint32_t)COLUMNS / 8 << 17 |
            (uint32_t)GPU_TMEM_LINES / 16 << 24;
 }

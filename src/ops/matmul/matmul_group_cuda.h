@@ -100,7 +100,9 @@ typedef group_tile<1, 64, 4, 3> group_small;
 typedef group_tile<1, 64, 4, 2> group_least; /* the same, of which two fit: what comes through registers */
 
 /* A way beside those of matmul_tensor_cuda.h: by the copy engine, or where that can't, as tensor_copies. */
-struct group_bulk {};
+struct group_bulk {
+    typedef group_bulk_operand operand;
+};
 
 template <class S, class F, bool TA, bool B_CROSSED, class P, class N, class E>
 static void group_launch(const P &p, const N &numbers, const E &e) {

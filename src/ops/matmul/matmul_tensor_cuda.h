@@ -22,8 +22,8 @@
  * of a matrix, and eight neighbours, lie in different banks.
  *
  *   N   numbers: their type, a's (number); BYTES of each; SLICE; IS_HERE, does the capability that is
- *       compiled for have their mma; multiply(d, a, b), one of these; and `sums<S>`, what a thread does when
- *       a slice begins and ends (tensor_halves)
+ *       compiled for have their mma; multiply(d, a, b), one of these; and what a thread does when a slice
+ *       begins and ends: `sums<S>`, and `line`, where its sums are a row's (tensor_halves)
  *   F   how operands come into buffers, and what they are: tensor_copies, by cp.async, where lines begin at
  *       16 bytes; tensor_reads, through registers, where they don't
  *   E   ends, those of matmul_cuda.h
@@ -116,6 +116,12 @@ struct tensor_halves {
         __device__ __forceinline__ void end(int, const tensor_sums<S> &slice, tensor_sums<S> &sum) const {
             tensor_each_sum<S>([&](int i, int j, int k) { sum[i][j][k] += slice[i][j][k]; }); /* to here */
         }
+    };
+    /* The same of a thread that has sums of one row. */
+    struct line {
+        __device__ __forceinline__ void open(const tensor_halves &, int64_t, int64_t) {}
+        __device__ __forceinline__ void begin(int) {}
+        __device__ __forceinline__ float onto(float sum, float part) const { return sum + part; }
     };
 };
 

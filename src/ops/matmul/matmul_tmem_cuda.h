@@ -24,8 +24,8 @@
  * has run this kernel.
  *
  * Registers of a thread, by ptxas of CUDA 13.0 for sm_100a, without a stack or spills: 168 in 128 x 256, of
- * which 224 and 56 are made when the block has begun, 124 to 126 in 128 x 64, 146 to 161 where four warps
- * bring. */
+ * which 224 and 56 are made when the block has begun, 124 to 134 in 128 x 64, 146 to 165 where four warps
+ * bring (bench/results/gpu_occupancy_tiles.md). */
 #pragma once
 
 #include "ops/matmul/matmul_group_cuda.h"
@@ -70,8 +70,8 @@ GPU_INLINE void tmem_multiply_all(const R &ring, uint32_t memory, int stages) {
             const uint64_t a = F::of_a::operand(stage), b = F::of_b::operand(stage + F::OF_A);
 #pragma unroll
             for (int k = 0; k < S::DEPTHS / 16; k++)
-                gpu_tmem_mma(memory + half * S::COLUMNS, gpu_group_further(a, k * F::of_a::STEP),
-                             gpu_group_further(b, k * F::of_b::STEP), form, t + k > 0);
+                gpu_tmem_mma<N::BYTES>(memory + half * S::COLUMNS, gpu_group_further(a, k * F::of_a::STEP),
+                                       gpu_group_further(b, k * F::of_b::STEP), form, t + k > 0);
             gpu_tmem_commit(ring.empty + turn.stage);
             turn.next();
         }
@@ -80,12 +80,13 @@ GPU_INLINE void tmem_multiply_all(const R &ring, uint32_t memory, int stages) {
 }
 
 /* By the others: onto `sum`, which begins with what was before. `memory`: of the warp's lanes and columns. */
-template <class N, class S, class F, class R>
-GPU_INLINE void tmem_add_all(const R &ring, uint32_t memory, int stages, float (&sum)[S::OWN]) {
+template <class N, class S, class F, class R, class O>
+GPU_INLINE void tmem_add_all(const R &ring, O &own, uint32_t memory, int stages, float (&sum)[S::OWN]) {
     enum { STAGES_OF_SLICE = N::SLICE / F::DEPTHS };
 #pragma unroll 1
     for (int n = 0; n * STAGES_OF_SLICE < stages; n++) {
         const int half = n % 2;
+        own.begin(n);
         gpu_barrier_wait(ring.ready + half, (unsigned)n / 2 % 2);
         gpu_tmem_after();
 #pragma unroll
@@ -94,7 +95,7 @@ GPU_INLINE void tmem_add_all(const R &ring, uint32_t memory, int stages, float (
             gpu_tmem_read(slice, memory + half * S::COLUMNS + c);
             gpu_tmem_wait(slice);
 #pragma unroll
-            for (int i = 0; i < GPU_TMEM_READ; i++) sum[c + i] += slice[i];
+            for (int i = 0; i < GPU_TMEM_READ; i++) sum[c + i] = own.onto(sum[c + i], slice[i]);
         }
         gpu_tmem_before();
         __syncwarp();
@@ -114,17 +115,22 @@ GPU_INLINE uint32_t tmem_meet(const R &ring) {
     return *ring.address;
 }
 
-/* op(a) is transposed in memory (TA); op(b) is not (B_CROSSED). O: an operand, a map where the engine brings
- * it. */
-template <class N, class S, class O, bool TA, bool B_CROSSED, class E>
-__global__ void __launch_bounds__((tmem_roles<S, std::is_same<O, group_bulk_operand>::value>::THREADS),
-                                  S::BLOCKS)
-    matmul_tmem_kernel(const __grid_constant__ tensor_product<O> p, E e) {
+/* Does the engine bring them? Else what fills buffers through registers: tensor_reads, or its like. */
+template <class F>
+struct tmem_way {
+    enum { BULK = std::is_same<F, group_bulk>::value };
+    typedef typename std::conditional<BULK, tensor_reads, F>::type reads;
+};
+
+/* op(a) is transposed in memory (TA); op(b) is not (B_CROSSED). */
+template <class N, class S, class F, bool TA, bool B_CROSSED, class E>
+__global__ void __launch_bounds__((tmem_roles<S, tmem_way<F>::BULK>::THREADS), S::BLOCKS)
+    matmul_tmem_kernel(const __grid_constant__ tensor_product<typename F::operand> p, N numbers, E e) {
 #if !GPU_HAS_TMEM
     __trap(); /* other code for this GPU was taken than that of 100a */
 #else
-    constexpr bool BULK = std::is_same<O, group_bulk_operand>::value;
-    typedef tensor_feed<S, tensor_reads, N::BYTES, TA, B_CROSSED> feed;
+    constexpr bool BULK = tmem_way<F>::BULK;
+    typedef tensor_feed<S, typename tmem_way<F>::reads, N::BYTES, TA, B_CROSSED> feed;
     typedef tmem_roles<S, BULK> roles;
     GPU_SHARED(unsigned char, all);
     tmem_ring<S, BULK> ring;
@@ -161,7 +167,9 @@ __global__ void __launch_bounds__((tmem_roles<S, std::is_same<O, group_bulk_oper
         for (int i = 0; i < S::OWN; i++) sum[i] = 0;
         if (p.starts) tmem_before<S>(p, e, strip, row, column, sum);
         const uint32_t memory = tmem_meet(ring) + roles::mine();
-        tmem_add_all<N, S, feed>(ring, memory, stages, sum);
+        typename N::line own;
+        own.open(numbers, row + (int)threadIdx.x % GPU_WARP, column);
+        tmem_add_all<N, S, feed>(ring, own, memory, stages, sum);
         gpu_tmem_before();
         group_meet();
         tmem_end<S>(p, e, strip, row, column, sum);
@@ -182,37 +190,37 @@ typedef tmem_tile<64, 1, 4, 2> tmem_small;
 typedef tmem_tile<64, 1, 4, 1> tmem_least; /* what comes through registers leaves few for two blocks */
 enum { TMEM_WORK_WIDE = 6, TMEM_WORK_SMALL = 12 }; /* of a sum, in cycles of the table above */
 
-template <class S, bool TA, bool B_CROSSED, class N, class O, class E>
-static void tmem_launch(const tensor_product<O> &p, const E &e) {
-    constexpr bool BULK = std::is_same<O, group_bulk_operand>::value;
+template <class S, class F, bool TA, bool B_CROSSED, class N, class E>
+static void tmem_launch(const tensor_product<typename F::operand> &p, const N &numbers, const E &e) {
+    constexpr bool BULK = tmem_way<F>::BULK;
     const int shared = tmem_ring<S, BULK>::SHARED;
-    GPU_SHARED_MOST((matmul_tmem_kernel<N, S, O, TA, B_CROSSED, E>), shared);
-    GPU_LAUNCH((matmul_tmem_kernel<N, S, O, TA, B_CROSSED, E>),
+    GPU_SHARED_MOST((matmul_tmem_kernel<N, S, F, TA, B_CROSSED, E>), shared);
+    GPU_LAUNCH((matmul_tmem_kernel<N, S, F, TA, B_CROSSED, E>),
                gpu_blocks(p.a.lines, S::ROWS) * gpu_blocks(p.b.lines, S::COLUMNS),
-               (tmem_roles<S, BULK>::THREADS), shared, p, e);
+               (tmem_roles<S, BULK>::THREADS), shared, p, numbers, e);
 }
 
 /* False: the engine can't bring an operand, and nothing was launched. */
 template <class S, bool TA, bool B_CROSSED, class N, class E>
-static bool tmem_bulk_launch(const tensor_product<tensor_operand> &p, const E &e) {
+static bool tmem_bulk_launch(const tensor_product<tensor_operand> &p, const N &numbers, const E &e) {
     typedef tensor_feed<S, tensor_reads, N::BYTES, TA, B_CROSSED> feed;
     tensor_product<group_bulk_operand> q = {};
     if (!group_bulk_of<typename feed::of_a, TA, N::BYTES>(p.a, p.depth, &q.a) ||
         !group_bulk_of<typename feed::of_b, B_CROSSED, N::BYTES>(p.b, p.depth, &q.b))
         return false;
     q.depth = p.depth, q.starts = p.starts;
-    tmem_launch<S, TA, B_CROSSED, N>(q, e);
+    tmem_launch<S, group_bulk, TA, B_CROSSED>(q, numbers, e);
     return true;
 }
 
 /* In the way that goes with where it lies, and in the tile that goes with its size. */
 struct tensor_in_tmem {
     template <bool TA, bool B_CROSSED, class N, class E>
-    static void choose(const tensor_product<tensor_operand> &p, const N &, const E &e) {
+    static void choose(const tensor_product<tensor_operand> &p, const N &numbers, const E &e) {
         bool wide = group_cost<tmem_wide>(p, TMEM_WORK_WIDE) <= group_cost<tmem_small>(p, TMEM_WORK_SMALL);
-        if (wide ? !tmem_bulk_launch<tmem_wide, TA, B_CROSSED, N>(p, e)
-                 : !tmem_bulk_launch<tmem_small, TA, B_CROSSED, N>(p, e))
-            tmem_launch<tmem_least, TA, B_CROSSED, N>(p, e);
+        if (wide ? !tmem_bulk_launch<tmem_wide, TA, B_CROSSED>(p, numbers, e)
+                 : !tmem_bulk_launch<tmem_small, TA, B_CROSSED>(p, numbers, e))
+            tmem_launch<tmem_least, tensor_reads, TA, B_CROSSED>(p, numbers, e);
     }
 };
 

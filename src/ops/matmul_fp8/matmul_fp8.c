@@ -272,5 +272,6 @@ const op_def op_matmul_fp8 = { .name = "matmul_fp8",
                                .cpu = matmul_fp8_cpu,
                                .cuda = OP_CUDA(matmul_fp8_cuda),
                                .tensor = OP_CUDA(matmul_fp8_tensor),
-                               .confirm = { .tensor = { CONFIRM_GROUPS_FLOATS, CONFIRM_FLOATS } },
+                               .confirm = { .tensor = { CONFIRM_GROUPS_FLOATS, CONFIRM_TMEM_FLOATS,
+                                                        CONFIRM_FLOATS } },
                                .cases = cases };

@@ -139,5 +139,6 @@ static inline matmul_end matmul_fp8_end(const op_call *c, const matmul_fp8_sizes
                          cuda_in(c, MATMUL_FP8_ACCUMULATOR), cuda_out(c, 0), s.columns);
 }
 
-/* On tensor cores by groups of warps (matmul_fp8_group_cuda.cu). */
+/* On tensor cores by groups of warps (matmul_fp8_group_cuda.cu), and in tensor memory. */
 void matmul_fp8_group_run(const op_call *c);
+void matmul_fp8_tmem_run(const op_call *c);

@@ -1,7 +1,7 @@
 /* Products of floats of 8 bits on tensor cores (mma.sync), by the kernel of matmul_tensor_cuda.h.
  *
  * Along a row scales change every FP8_TILE depths, and so do a weight's. So codes are multiplied as they are
- * (capabilities 8.9, 9.0 and 12.0), each FP8_TILE depths from 0, and a fused multiply-add takes the two
+ * (capabilities 8.9, 9.0, 10.0 and 12.0), each FP8_TILE depths from 0, and a fused multiply-add takes the two
  * scales' product with them onto the sum: a power of 2, so rounding is the addition's alone. What accumulates
  * between two such additions are four mma, of whose sums units for 8 bits may keep some 14 bits (mma.h).
  * Where the product of two scales is beyond f32, or either is NaN, so are the sums.
@@ -41,10 +41,13 @@ struct matmul_fp8_numbers {
 #endif
     }
 
+    __device__ __forceinline__ const uint8_t *scales_at(int64_t row, int64_t slice) const {
+        return a + (row < rows ? row : rows - 1) * blocks + slice;
+    }
     /* A row's scales of four slices, the first in the lowest byte; else the four lanes that have the row have
      * one each, */
     __device__ __forceinline__ uint32_t take(int64_t row, int64_t slice) const {
-        const uint8_t *at = a + row * blocks + slice;
+        const uint8_t *at = scales_at(row, slice);
         if (fours) return *GPU_WIDE(uint32_t, (void *)at);
         const int k = (int)threadIdx.x % 4;
         return slice + k < blocks ? at[k] : 0;
@@ -56,41 +59,76 @@ struct matmul_fp8_numbers {
         taken |= __shfl_xor_sync(0xffffffffu, taken, 1);
         return taken | __shfl_xor_sync(0xffffffffu, taken, 2);
     }
+    /* The same by a thread that has the row alone. */
+    __device__ __forceinline__ uint32_t take_all(int64_t row, int64_t slice) const {
+        const uint8_t *at = scales_at(row, slice);
+        if (fours) return *GPU_WIDE(uint32_t, (void *)at);
+        uint32_t word = 0;
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+            if (slice + k < blocks) word |= (uint32_t)at[k] << 8 * k;
+        return word;
+    }
 
-    /* A row's scales are read for four slices at a time: neighbours are in one sector. */
-    template <class S>
-    struct sums {
-        enum { HALVES = 2 * S::FRAGMENTS_DOWN /* rows of a thread, eight apart */ };
-        static_assert(FP8_TILE % (int)S::WARP_COLUMNS == 0, "a warp's columns have one scale");
+    /* Scales of ROWS, eight apart, and of one square of columns. A row's are read for four slices at a time:
+     * neighbours are in one sector. */
+    template <int ROWS>
+    struct scales {
         matmul_fp8_numbers of;
         const uint8_t *squares;
         int64_t row;
-        uint32_t four[HALVES];
+        uint32_t four[ROWS];
         uint8_t square;
 
         __device__ __forceinline__ void open(const matmul_fp8_numbers &n, int64_t first, int64_t column) {
-            of = n, row = first + (int)threadIdx.x % GPU_WARP / 4;
+            of = n, row = first;
             square = 0;
+#pragma unroll
+            for (int h = 0; h < ROWS; h++) four[h] = 0;
             squares = n.b + (column < n.columns ? column : n.columns - 1) / FP8_TILE * n.b_by_column;
         }
+        __device__ __forceinline__ void begin(int slice) { square = squares[slice * of.b_by_slice]; }
+        __device__ __forceinline__ float factor(int slice, int h) const {
+            return fp8_scale_value((uint8_t)(four[h] >> slice % 4 * 8)) * fp8_scale_value(square);
+        }
+    };
+
+    template <class S>
+    struct sums : scales<2 * S::FRAGMENTS_DOWN> {
+        enum { HALVES = 2 * S::FRAGMENTS_DOWN };
+        typedef scales<HALVES> own;
+        static_assert(FP8_TILE % (int)S::WARP_COLUMNS == 0, "a warp's columns have one scale");
+        __device__ __forceinline__ void open(const matmul_fp8_numbers &n, int64_t first, int64_t column) {
+            own::open(n, first + (int)threadIdx.x % GPU_WARP / 4, column);
+        }
         __device__ __forceinline__ void begin(int slice) {
-            square = squares[slice * of.b_by_slice];
+            own::begin(slice);
             if (slice % 4) return;
 #pragma unroll
-            for (int h = 0; h < HALVES; h++)
-                four[h] = of.take(row + 8 * h < of.rows ? row + 8 * h : of.rows - 1, slice);
+            for (int h = 0; h < HALVES; h++) own::four[h] = own::of.take(own::row + 8 * h, slice);
         }
         __device__ __forceinline__ void end(int slice, const tensor_sums<S> &part, tensor_sums<S> &sum) {
             float factor[HALVES];
 #pragma unroll
             for (int h = 0; h < HALVES; h++) {
-                if (slice % 4 == 0) four[h] = of.gathered(four[h]);
-                factor[h] = fp8_scale_value((uint8_t)(four[h] >> slice % 4 * 8)) * fp8_scale_value(square);
+                if (slice % 4 == 0) own::four[h] = own::of.gathered(own::four[h]);
+                factor[h] = own::factor(slice, h);
             }
             tensor_each_sum<S>([&](int i, int j, int k) {
                 sum[i][j][k] = fmaf(part[i][j][k], factor[2 * i + k / 2], sum[i][j][k]);
             });
         }
+    };
+
+    /* Of a thread whose sums are a row's, in columns of one square. */
+    struct line : scales<1> {
+        float by;
+        __device__ __forceinline__ void begin(int slice) {
+            scales<1>::begin(slice);
+            if (slice % 4 == 0) scales<1>::four[0] = scales<1>::of.take_all(scales<1>::row, slice);
+            by = scales<1>::factor(slice, 0);
+        }
+        __device__ __forceinline__ float onto(float sum, float part) const { return fmaf(part, by, sum); }
     };
 };
 
