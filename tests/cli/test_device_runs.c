@@ -119,6 +119,8 @@ static void tensor_cores_are_part_of_a_run(void **state) {
     command_expect(0, HALF "--quiet --out again --instructions tensor-cores");
     command_expect(0, HALF "--quiet --out groups --instructions tensor-groups");
     command_shell("grep -q '\"products\": \"tensor-groups-9.0\"' groups/checkpoint-2/trainer_state.json");
+    assert_told("capability=100", HALF "--quiet --out memory --instructions tensor-groups", 0, "");
+    command_shell("grep -q '\"products\": \"tensor-groups-10.0\"' memory/checkpoint-2/trainer_state.json");
     command_expect(0, HALF "--quiet --out wide --instructions widened");
     command_expect(0, HALF "--quiet --out unasked --instructions auto");
     command_shell("grep -q '\"products\": \"tensor-cores-9.0\"' cores/checkpoint-2/trainer_state.json");
