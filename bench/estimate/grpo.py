@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """`snug estimate --trainer grpo` beside TRL's own GRPOTrainer, on the CPU:
-grpo.py SNUG [SETTING ...]; GRPO_MODELS="llama;gpt2" asks of some models alone
+grpo.py SNUG [SETTING ...]; GRPO_MODELS="llama;gpt2" asks of some models alone; `beside` as a setting, alone: generate
+between a plain loop's steps, beside `generating_bytes`
 
 Small models with random weights make texts, score them and learn from them, as TRL does it; each phase runs under
 PyTorch's profiler, which counts every allocation, and its peak is compared with the phase's likely bytes. The first
@@ -185,6 +186,47 @@ def answer(snug, folder, said, more):
     return {p: read[f"{p}_bytes"]["likely"] for p in PHASES if f"{p}_bytes" in read}
 
 
+def generated(config, autocast):
+    """Live bytes at the highest moment of generate, after two steps of AdamW: a prompt of all tokens but one."""
+    torch.manual_seed(3)
+    model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**config)).train()
+    optimizer = torch.optim.AdamW(model.parameters(), foreach=True)
+    ids = torch.randint(1, config["vocab_size"], (TEXTS, PROMPT + COMPLETION))
+    prompt = ids[:, :-1].contiguous()
+
+    def under():
+        return torch.autocast("cpu", torch.bfloat16, enabled=autocast)
+    for _ in range(2):
+        with under():
+            loss = model(input_ids=ids, labels=ids).loss
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    del loss
+    known = [*model.parameters(), *model.buffers(), prompt, *(t for s in optimizer.state.values() for t in s.values())]
+
+    def texts():
+        with under():
+            model.generate(input_ids=prompt, attention_mask=torch.ones_like(prompt), max_new_tokens=1, do_sample=True)
+    return bytes_of(known) + recorded.largest_of(texts)
+
+
+def beside(snug, which):
+    print("| model | f32 | autocast |\n|---|---|---|")
+    for model in which:
+        cells = []
+        for types in ("float32", "autocast"):
+            with tempfile.TemporaryDirectory() as folder:
+                path = pathlib.Path(folder) / "config.json"
+                path.write_text(json.dumps(MODELS[model]))
+                command = [snug, "estimate", str(path), "--device", "cpu", "--json", "--dtype", types, "--batch",
+                           str(TEXTS), "--context", str(PROMPT + COMPLETION), "--optimizer-kernels", "foreach"]
+                done = subprocess.run(command, capture_output=True, text=True, check=True)
+            told = json.loads(done.stdout)["generating_bytes"]["likely"]
+            cells.append(cell(told, generated(MODELS[model], types == "autocast")))
+        print(f"| {model} | " + " | ".join(cells) + " |", flush=True)
+
+
 def cell(told, was):
     if told is None and was is None:
         return "none"
@@ -197,6 +239,9 @@ def main():
     torch.set_num_threads(1)
     snug, names = sys.argv[1], sys.argv[2:] or list(SETTINGS)
     which = os.environ.get("GRPO_MODELS", ";".join(MODELS)).split(";")
+    if names == ["beside"]:
+        beside(snug, which)
+        return
     print("| model | setting | " + " | ".join(PHASES.values()) + " |\n|---|---|" + "---|" * len(PHASES))
     for model in which:
         config = MODELS[model]

@@ -45,7 +45,10 @@
     .q = "self_attention.query_key_value", .o = "self_attention.dense", .up = "mlp.dense_h_to_4h",           \
     .down = "mlp.dense_4h_to_h", .layer_norm = true, .tied = true, .activation = DECODER_GELU,               \
     .epsilon = 1e-5, .context = 2048, .inner_times = 4,                                                      \
-    .spelling = { .narrow_softmax = true, .repeats_keys = true, .copies_values = true },                     \
+    .spelling = { .narrow_softmax = true,                                                                    \
+                  .repeats_keys = true,                                                                      \
+                  .copies_values = true,                                                                     \
+                  .names_attended = true },                                                                  \
     .keys = { .kv_heads = "num_kv_heads",                                                                    \
               .inner = "ffn_hidden_size",                                                                    \
               .activation = "activation",                                                                    \
@@ -448,6 +451,7 @@ const decoder_kind decoder_kinds[] = {
       .drops_feed = true,
       .share = 0.25,
       .kv_heads = 32,
+      .spelling = { .names_attended = true },
       .epsilon = 1e-5,
       .keys = { .bias_qkv = "use_qkv_bias", .dropout_residual = "hidden_dropout" } },
     { .type = "cohere", .architecture = "CohereForCausalLM", COHERE, .theta = 5e5 },

@@ -176,6 +176,7 @@ void gpt2_model(const gpt2_config *c, const char *name, model *m) {
                   .alike = true,
                   .packs = true,
                   .learned_positions = true,
+                  .spelling = { .names_attended = true },
                   .build = build,
                   .initial = initial,
                   .fields = model_token_fields };

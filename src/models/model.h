@@ -71,6 +71,7 @@ typedef struct {
     bool wide_turns;        /* queries and keys turn in f32, whatever type they have */
     bool repeats_angles;    /* each block does, for pairs that stand side by side */
     bool norms_written_out; /* layer norms, call by call, in f32 */
+    bool names_attended;    /* a block's function has a variable for what attention returned alone */
 } model_spelling;
 
 typedef struct model model;

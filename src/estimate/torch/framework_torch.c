@@ -297,6 +297,7 @@ static void set_cache(const framework_subject *q, torch_settings *s) {
     heads h;
     if (!heads_of(q->config, &h)) return;
     s->cache_numbers = 2 * h.kv_heads * h.head_size;
+    s->turns_keys = h.rotated > 0 && !q->model->spelling.wide_turns;
     s->layers = h.layers, s->near_layers = h.window ? h.near : 0, s->window = h.window;
 }
 

@@ -47,6 +47,14 @@ tape_value tape_add(tape *t, const tape_call *call, const tape_item *made) {
     return v;
 }
 
+void tape_make_for_each(tape *t, int64_t samples) {
+    for (tape_value v = 1; v < t->items.count; v++) {
+        tape_item *x = tape_at(t, v);
+        if (x->for_each) x->elements *= samples;
+        x->for_each = false;
+    }
+}
+
 /* ---- storages ---- */
 
 typedef struct {
@@ -350,19 +358,44 @@ static void let_given_go(player *p, uint32_t i) {
     }
 }
 
+static bool has_frames(const player *p) { return p->s->evaluates && p->s->frames; }
+
+static uint32_t last_of_blocks(const player *p) {
+    uint32_t i = p->t->calls.count - 1;
+    while (i && call_at(p, i)->site < 0) i--;
+    return i;
+}
+
+/* A function has returned: of what calls `first` to `last` made its variables let theirs go. */
+static void let_variables_go(player *p, tape_frame frame, uint32_t first, uint32_t last) {
+    for (uint32_t i = first; i <= last; i++) {
+        tape_value v = call_at(p, i)->out;
+        if (tape_at(p->t, v)->frame == frame && --p->readers[v] == 0) drop_value(p, v);
+    }
+}
+
+static void return_from(player *p, uint32_t i, uint32_t last_block) {
+    if (i + 1 == end_of_site(p, i)) let_variables_go(p, TAPE_BLOCK, begin_of_site(p, i), i);
+    if (i == last_block) let_variables_go(p, TAPE_BODY, 1, i);
+}
+
 static void play_forward(player *p, reading *places, reading *held) {
     p->now = "forward";
     count_readers(p, 1, p->t->calls.count);
+    uint32_t last_block = has_frames(p) ? last_of_blocks(p) : 0;
+    for (uint32_t i = 1; i <= last_block; i++)
+        if (tape_at(p->t, call_at(p, i)->out)->frame) p->readers[call_at(p, i)->out]++;
     for (tape_value v = 1; v < p->t->items.count; v++)
         if (tape_at(p->t, v)->held || tape_at(p->t, v)->outlives) p->readers[v]++;
     for (uint32_t i = 1; i < p->t->calls.count; i++) {
         bool again = p->s->checkpointing && !p->s->evaluates && call_at(p, i)->site >= 0;
-        bool frame = p->s->evaluates && p->s->frames && call_at(p, i)->site >= 0;
+        bool frame = has_frames(p) && call_at(p, i)->site >= 0;
         if ((again || frame) && (i == 1 || call_at(p, i - 1)->site != call_at(p, i)->site))
             hold_inputs(p, i, end_of_site(p, i), true, held);
         let_given_go(p, i);
         forward(p, i, !again && !p->s->evaluates, places);
         if (frame) hold_given(p, i);
+        if (frame) return_from(p, i, last_block);
         if (frame && i + 1 == end_of_site(p, i)) let_inputs_go(p, begin_of_site(p, i), i + 1, held);
     }
     for (tape_value v = 1; v < p->t->items.count; v++)

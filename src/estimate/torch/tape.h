@@ -33,6 +33,9 @@ typedef enum {
 } tape_term;
 const char *tape_term_name(tape_term t);
 
+/* Whose variable a value is, in forward without gradients: it stays until that function returns. */
+typedef enum { TAPE_NOBODY, TAPE_BLOCK, TAPE_BODY /* all blocks, one after the other */ } tape_frame;
+
 typedef struct {
     int64_t elements;
     double width; /* bytes of an element; of quantized weights a fraction */
@@ -44,6 +47,8 @@ typedef struct {
     /* What it is a norm of, to which what a part of the block makes of it is added: the caller of that part
      * holds it until the part returns. 0: there is no such part. */
     tape_value branches_from;
+    tape_frame frame;
+    bool for_each; /* is there once for all samples; whoever continues texts makes it for each of them */
 } tape_item;
 
 enum { TAPE_IN = 4 };
@@ -85,6 +90,9 @@ tape_value tape_add_source(tape *t, const tape_item *item);
  * result. */
 tape_value tape_add(tape *t, const tape_call *call, const tape_item *made);
 
+/* What is there once for all samples is from now on there for each of so many. */
+void tape_make_for_each(tape *t, int64_t samples);
+
 /* ---- playing ---- */
 
 /* Streams of a device on which FSDP and DeepSpeed gather weights, and send gradients to their shares. */
@@ -115,7 +123,8 @@ typedef struct {
     bool accumulates;         /* gradients of earlier micro-batches exist and are added to */
     bool adds_anew;           /* the two gradients of a weight that two calls read stand beside their sum */
     bool evaluates;           /* forward without gradients, after training: nothing is kept for backward */
-    bool frames;              /* ... by functions that hold what a block, or a part of it, was given */
+    bool frames;              /* ... by functions that hold what a block, or a part of it, was given, and
+                               * what tape_item.frame says */
     bool within;              /* ... between two micro-batches: gradients of the earlier ones are there */
     bool fills;               /* gradients become zeros before a step, and stay */
     bool clears_late;         /* gradients go when forward of the next step is done */

@@ -113,6 +113,7 @@ status torch_read(const graph *g, const torch_settings *s, tape *t) {
         add_sources(&r, in_block);
         torch_grpo_beside(&r);
         result = read_nodes(&r);
+        if (s->pass.makes) tape_make_for_each(t, s->batch);
     } else {
         result = status_set(STATUS_FAILED, "no memory to estimate");
     }
@@ -441,10 +442,11 @@ static status open_besides(const torch_settings *s, tape *t, const trained *c, t
 /* The first pass over the texts, if they are nearly all prompt, or the last token, if they are made one by
  * one: `last` is the tape of one token. Least: prompts are short. */
 static status generate(const torch_besides_of *q, const torch_besides_of *last, interval *r) {
-    uint64_t prompt, one, cache = torch_besides_cache(q->s, q->s->context);
+    uint64_t prompt, one, cache = torch_cache_bytes(q->s, q->s->context, false);
     TRY(torch_besides_prompt(q, &prompt));
     TRY(torch_besides_prompt(last, &one));
-    double least = (double)(one + cache), most = fmax(least, (double)(prompt + cache));
+    one += torch_cache_bytes(q->s, q->s->context, true);
+    double least = (double)one, most = fmax(least, (double)(prompt + cache));
     *r = (interval){ (uint64_t)(0.97 * least), (uint64_t)most, (uint64_t)(1.05 * most) };
     return STATUS_OK;
 }

@@ -138,6 +138,7 @@ typedef struct {
     /* Of a decoder that continues texts: numbers of a token's keys and values in one layer, 0 where it can't;
      * its layers, and those that see `window` tokens alone. */
     int64_t cache_numbers, layers, near_layers, window;
+    bool turns_keys;   /* by cosines and sines that are as wide as the embeddings */
     int64_t workers;   /* of a data loader, for each process */
     int64_t node_gpus; /* devices, and so processes, of a node; 0: not known, all count as one */
     /* How long training is to be: tokens (of images: images), or steps; 0: nobody asks. The share of the

@@ -124,18 +124,22 @@ status torch_besides_prompt(const torch_besides_of *q, uint64_t *bytes) {
     how.evaluates = true;
     how.listener = NULL;
     shrink_head(q);
+    tape_make_for_each(q->t, q->s->batch);
     TRY(tape_play(q->t, &how, &played));
     *bytes = played.peak;
     return STATUS_OK;
 }
 
-/* In 16 bits also under autocast, whose products make them. */
-uint64_t torch_besides_cache(const torch_settings *s, int64_t tokens) {
-    double width = s->types == TORCH_F32 ? 4 : 2, texts = (double)s->batch;
+/* In 16 bits also under autocast, whose products make them; but keys that are turned by cosines and sines in
+ * f32 have their type. */
+uint64_t torch_cache_bytes(const torch_settings *s, int64_t tokens, bool joins) {
+    double values = s->types == TORCH_F32 ? 4 : 2,
+           keys = s->types == TORCH_AUTOCAST && s->turns_keys ? 4 : values;
     int64_t seen = s->window && tokens > s->window && !s->older ? s->window : tokens;
-    double far = (double)(s->layers - s->near_layers) * (double)tokens,
-           near = (double)s->near_layers * (double)seen, joined = (double)tokens / 2;
-    return (uint64_t)((far + near + joined) * texts * (double)s->cache_numbers * width);
+    double layers =
+        (double)(s->layers - s->near_layers) * (double)tokens + (double)s->near_layers * (double)seen;
+    double bytes = layers * (keys + values) + (joins ? (double)tokens * keys : 0);
+    return (uint64_t)(bytes * (double)s->batch * (double)s->cache_numbers / 2);
 }
 
 /* ---- what is not known ---- */

@@ -22,8 +22,9 @@ bool torch_generates(const torch_settings *s);
 /* A first pass over prompts as long as the tape's context: live bytes without what is kept of keys and
  * values. Logits are those of the last tokens alone, but for `older` libraries, which made all. */
 status torch_besides_prompt(const torch_besides_of *q, uint64_t *bytes);
-/* Keys and values of `tokens` tokens of each text, and one layer's keys once more, as they are joined. */
-uint64_t torch_besides_cache(const torch_settings *s, int64_t tokens);
+/* Keys and values of `tokens` tokens of each text, of layers with a window no more than it; `joins`: and one
+ * layer's keys once more, while the last token's are joined to them. */
+uint64_t torch_cache_bytes(const torch_settings *s, int64_t tokens, bool joins);
 
 /* What has no rule, as sentences; returns how many. */
 enum { TORCH_BESIDES_UNKNOWN = 4 }; /* at most */

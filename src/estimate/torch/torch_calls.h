@@ -21,7 +21,6 @@ typedef struct {
     tape_value zeros; /* biases of attention to another text; 0: not made yet */
     int32_t site;
     tape_value repeated; /* of the block's queries, for its keys: cosines and sines; 0: none */
-    tape_value embedded; /* of a pass: what a table gave, which the model holds until its head; 0: none */
     bool channels_last;  /* a layer norm over the channels of images has laid them out so */
 } torch_reading;
 

@@ -3,6 +3,8 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "estimate/torch/torch_besides.h"
+
 /* ---- what is asked ---- */
 
 int64_t torch_grpo_passes(const torch_settings *s) {
@@ -49,16 +51,6 @@ static void add_reference(torch_reading *r) {
     add_beside(r, numbers * width * share, TAPE_REFERENCE);
 }
 
-/* Keys and values in the type that products have: of layers with a window no more than it, and one layer's
- * keys once more while the last token's are joined to them. */
-static double cache_bytes(const torch_settings *s) {
-    double width = s->types == TORCH_F32 ? 4 : 2, tokens = (double)s->pass.cached;
-    double seen = s->window && tokens > (double)s->window ? (double)s->window : tokens;
-    double layers = (double)(s->layers - s->near_layers) * tokens + (double)s->near_layers * seen;
-    double joined = s->context == 1 ? tokens / 2 : 0;
-    return (layers + joined) * (double)s->batch * (double)s->cache_numbers * width;
-}
-
 /* Of texts that wait for their pass: tokens and masks of 64 bits, and a number of each kind of chance. */
 static double waiting_bytes(const torch_settings *s) {
     double texts = (double)torch_grpo_texts(s);
@@ -75,7 +67,8 @@ void torch_grpo_beside(torch_reading *r) {
     const torch_settings *s = r->s;
     if (!s->grpo.asked) return;
     if (torch_grpo_has_reference(s)) add_reference(r);
-    add_beside(r, s->pass.makes ? cache_bytes(s) : 0, TAPE_CACHE);
+    uint64_t cache = s->pass.makes ? torch_cache_bytes(s, s->pass.cached, s->context == 1) : 0;
+    add_beside(r, (double)cache, TAPE_CACHE);
     add_beside(r, s->pass.makes ? growing_bytes(s) : waiting_bytes(s), TAPE_INPUTS);
     add_beside(r, (double)(s->grpo.rollouts == TORCH_SLEEPS ? s->grpo.asleep : s->grpo.awake), TAPE_ENGINE);
 }
@@ -134,8 +127,8 @@ static double backward_bytes(const torch_reading *r, const tiles *z, tape_value 
  * Under autocast the copies of all weights are gone by then, which are more. */
 static void draw(torch_reading *r, tape_value x, tape_value w, int64_t vocabulary) {
     int64_t width = torch_elements(r, w) / vocabulary, texts = torch_elements(r, x) / width / r->s->context;
-    tape_value last = torch_call(r, (tape_call){ .what = "last", .in = { x, r->embedded }, .view = true },
-                                 texts * width, torch_width(r, x));
+    tape_value last = torch_call(r, (tape_call){ .what = "last", .in = { x }, .view = true }, texts * width,
+                                 torch_width(r, x));
     tape_value logits = torch_linear(r, last, w, 0, vocabulary);
     tape_at(r->t, logits)->term = TAPE_LOGITS;
     double drawn = r->s->types == TORCH_AUTOCAST ? 0 : 12 * (double)(texts * vocabulary);
@@ -163,7 +156,7 @@ void torch_grpo_loss(torch_reading *r, tape_value x, tape_value w, int64_t vocab
     }
     int64_t width = torch_elements(r, w) / vocabulary, scored = s->cuda ? s->grpo.completion : s->context - 1;
     tape_at(r->t, x)->held = true; /* by what the model's body has returned */
-    tape_value all = torch_call(r, (tape_call){ .what = "slice", .in = { x, r->embedded }, .view = true },
+    tape_value all = torch_call(r, (tape_call){ .what = "slice", .in = { x }, .view = true },
                                 s->batch * (s->context - 1) * width, torch_width(r, x));
     tape_call select = { .what = s->cuda ? "index" : "reshape",
                          .in = { all },

@@ -42,12 +42,13 @@ static void read_embedding(torch_reading *r, const node *n) {
     if (!r->s->litgpt && torch_is_target(r->s, graph_name(r->g, node_in(r->g, n, 1)), false))
         y = torch_adapted_rows(r, ids, y, rows->dim[0], rows->dim[1]);
     if (r->s->reentrant && r->s->adapter_rank && r->s->transformers) tape_at(r->t, y)->wants = true;
-    if (r->s->pass.asked) r->embedded = y; /* inputs_embeds */
+    if (r->kind == TORCH_CONTINUES) tape_at(r->t, y)->frame = TAPE_BODY; /* inputs_embeds */
     set(r, n, y);
 }
 
 /* The rows of the positions are looked up once for all samples; for each sample where they are counted from
- * its own padding on, and so are the types of tokens. The numbers of those are i64 and kept. */
+ * its own padding on, and so are the types of tokens. The numbers of those are i64 and kept. generate counts
+ * all positions so; a decoder's function has a variable for the rows (position_embeds). */
 static void read_positions(torch_reading *r, const node *n) {
     const add_positions_attributes *at = node_attributes(r->g, n);
     tape_value x = in(r, n, 0), table = in(r, n, 1);
@@ -56,6 +57,8 @@ static void read_positions(torch_reading *r, const node *n) {
     tape_value p = torch_call(
         r, (tape_call){ .what = "embedding", .in = { table }, .kept = at->first > 0 ? (uint64_t)ids * 8 : 0 },
         elements_out(r, n) / batch, torch_width(r, table));
+    tape_at(r->t, p)->for_each = batch > 1;
+    if (r->kind == TORCH_CONTINUES) tape_at(r->t, p)->frame = TAPE_BODY;
     set(r, n, torch_sum(r, x, p));
 }
 
@@ -177,6 +180,7 @@ static void read_matmul(torch_reading *r, const node *n) {
 static void read_add(torch_reading *r, const node *n) {
     const node *maker = graph_node(r->g, graph_tensor(r->g, node_in(r->g, n, 0))->producer);
     tape_value a = in(r, n, 0), b = in(r, n, 1);
+    if (torch_spelling(r).names_attended && n->site >= 0) tape_at(r->t, b)->frame = TAPE_BLOCK;
     bool normed = maker->op && maker->op->traits & OP_COUPLES_SAMPLES;
     if (!normed || torch_width(r, b) > torch_width(r, a))
         set(r, n, torch_sum(r, a, b));
@@ -259,7 +263,7 @@ static void read_angles(torch_reading *r, const node *n) {
                                             .term = TAPE_INPUTS });
     }
     tape_value v = torch_call(r, (tape_call){ .what = "cos, sin" }, 2 * elements_out(r, n), width);
-    tape_at(r->t, v)->held = true;
+    tape_at(r->t, v)->held = tape_at(r->t, v)->for_each = true;
     set(r, n, v);
 }
 
