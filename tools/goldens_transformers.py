@@ -120,9 +120,14 @@ ANSWERERS = {
 }
 TOWER = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48, image_size=16,
              patch_size=4, attention_probs_dropout_prob=0.0, hidden_dropout_prob=0.0)
+DINO = {key: value for key, value in TOWER.items() if key != "intermediate_size"}
 CLASSES = 5
 PICTURES = {
     "vit": ("ViTConfig", "ViTForImageClassification", dict(**TOWER, num_labels=CLASSES)),
+    "dinov2": ("Dinov2Config", "Dinov2ForImageClassification",
+               dict(**DINO, mlp_ratio=2, use_mask_token=False, num_labels=CLASSES)),
+    "dinov2_gated": ("Dinov2Config", "Dinov2ForImageClassification",
+                     dict(**DINO, use_swiglu_ffn=True, num_labels=CLASSES)),
     "clip_vision": ("CLIPVisionConfig", "CLIPVisionModelWithProjection",
                     dict(**TOWER, attention_dropout=0.0, projection_dim=CLASSES)),
     "resnet": ("ResNetConfig", "ResNetForImageClassification",
@@ -279,8 +284,11 @@ def train_on_pictures(model):
         out = model(pixel_values=images)
         return torch.nn.functional.cross_entropy(out.image_embeds if "image_embeds" in out else out.logits, labels)
     goldens.batch = lambda step: pixels(step, model.config.image_size)
+    for name, p in model.named_parameters():
+        p.requires_grad_(not name.endswith("mask_token"))  # which whole images do not read
     # what stands before the patches is one row, which snug takes as it takes a bias
-    return goldens.train(dict(model.named_parameters()), loss_of, ["vit.embeddings.cls_token"])
+    rows = ["vit.embeddings.cls_token", "dinov2.embeddings.cls_token"]
+    return goldens.train(dict(model.named_parameters()), loss_of, rows)
 
 
 def write(path, facts, losses, norms, gradients, logits=None):

@@ -74,6 +74,9 @@ NO_SDPA = ("gemma2", "vaultgemma")  # torch's kernels know no soft caps
 LABELS = {i: f"c{i}" for i in range(10)}
 VIEWERS = {
     "vit": ("ViTConfig", dict(hidden_size=384, num_hidden_layers=4, num_attention_heads=6, intermediate_size=1536)),
+    "dinov2": ("Dinov2Config", dict(hidden_size=384, num_hidden_layers=4, num_attention_heads=6)),
+    "dinov2-gated": ("Dinov2Config", dict(hidden_size=384, num_hidden_layers=2, num_attention_heads=6,
+                                          use_swiglu_ffn=True)),
     "clip_vision": ("CLIPVisionConfig", dict(hidden_size=384, num_hidden_layers=4, num_attention_heads=6,
                                              intermediate_size=1536, patch_size=16, projection_dim=64)),
     "resnet": ("ResNetConfig", dict(depths=[1, 2, 1, 1], hidden_sizes=[128, 256, 384, 512], embedding_size=32)),

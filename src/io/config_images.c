@@ -77,7 +77,7 @@ static const struct {
 enum { ACTIVATIONS = sizeof activations / sizeof *activations };
 
 static status read_activation(json_value root, vit_config *c) {
-    const char *name = c->clip ? "quick_gelu" : "gelu";
+    const char *name = c->kind == VIT_CLIP ? "quick_gelu" : "gelu";
     json_value v;
     TRY(json_optional_string(root, "hidden_act", &name));
     for (int i = 0; i < ACTIVATIONS; i++) {
@@ -102,7 +102,7 @@ static status read_encoder(json_value root, vit_config *c) {
 static status read_clip(json_value root, bool whole, vit_config *c) {
     json_value tower = root;
     int64_t projection = 512;
-    *c = (vit_config){ .clip = true, .layers = 12, .heads = 12, .channels = 768, .inner = 3072 };
+    *c = (vit_config){ .kind = VIT_CLIP, .layers = 12, .heads = 12, .channels = 768, .inner = 3072 };
     c->patch = 32, c->bias_qkv = true, c->epsilon = 1e-5;
     if (whole) TRY(json_get(root, "vision_config", &tower));
     TRY(json_as_object(tower));
@@ -122,15 +122,46 @@ static status read_vit(json_value root, vit_config *c) {
     return model_config_dropout(root, "attention_probs_dropout_prob", &c->dropout_attention);
 }
 
+static status read_dino(json_value root, vit_config *c) {
+    *c = (vit_config){ .kind = VIT_DINO2, .layers = 12, .heads = 12, .channels = 768, .inner = 1 };
+    c->patch = 14, c->ratio = 4, c->bias_qkv = true, c->masked = true, c->epsilon = 1e-6;
+    TRY(read_encoder(root, c));
+    TRY(json_optional_number(root, "mlp_ratio", 1e-3, 1e4, &c->ratio));
+    TRY(json_optional_bool(root, "use_swiglu_ffn", &c->gated));
+    TRY(json_optional_bool(root, "use_mask_token", &c->masked));
+    c->inner = vit_dino_inner(c->channels, c->ratio, c->gated);
+    TRY(json_optional_bool(root, "qkv_bias", &c->bias_qkv));
+    TRY(model_config_dropout(root, "hidden_dropout_prob", &c->dropout_hidden));
+    return model_config_dropout(root, "attention_probs_dropout_prob", &c->dropout_attention);
+}
+
+/* transformers reads whole ratios alone. */
+static void put_dino(json_writer *w, const vit_config *c) {
+    int64_t whole = (int64_t)c->ratio;
+    if ((double)whole == c->ratio)
+        json_put_integer(w, "mlp_ratio", whole);
+    else
+        json_put_real(w, "mlp_ratio", c->ratio);
+    json_put_bool(w, "use_swiglu_ffn", c->gated);
+    json_put_bool(w, "use_mask_token", c->masked);
+}
+
 static void put_vit(json_writer *w, const vit_config *c) {
-    put_architecture(w, c->clip ? "CLIPVisionModelWithProjection" : "ViTForImageClassification",
-                     c->clip ? "clip_vision_model" : "vit");
+    static const char *const kinds[][2] = { [VIT_PLAIN] = { "ViTForImageClassification", "vit" },
+                                            [VIT_CLIP] = { "CLIPVisionModelWithProjection",
+                                                           "clip_vision_model" },
+                                            [VIT_DINO2] = { "Dinov2ForImageClassification", "dinov2" } };
+    const bool clip = c->kind == VIT_CLIP;
+    put_architecture(w, kinds[c->kind][0], kinds[c->kind][1]);
     put_task(w, &c->task);
-    if (c->clip) json_put_integer(w, "projection_dim", c->task.labels);
+    if (clip) json_put_integer(w, "projection_dim", c->task.labels);
     json_put_integer(w, "num_hidden_layers", c->layers);
     json_put_integer(w, "num_attention_heads", c->heads);
     json_put_integer(w, "hidden_size", c->channels);
-    json_put_integer(w, "intermediate_size", c->inner);
+    if (c->kind == VIT_DINO2)
+        put_dino(w, c);
+    else
+        json_put_integer(w, "intermediate_size", c->inner);
     json_put_integer(w, "patch_size", c->patch);
     for (int i = ACTIVATIONS - 1; i >= 0; i--)
         if (activations[i].value == c->activation) {
@@ -138,8 +169,8 @@ static void put_vit(json_writer *w, const vit_config *c) {
             break;
         }
     json_put_real(w, "layer_norm_eps", c->epsilon);
-    json_put_real(w, c->clip ? "attention_dropout" : "attention_probs_dropout_prob", c->dropout_attention);
-    if (c->clip) return;
+    json_put_real(w, clip ? "attention_dropout" : "attention_probs_dropout_prob", c->dropout_attention);
+    if (clip) return;
     json_put_real(w, "hidden_dropout_prob", c->dropout_hidden);
     json_put_bool(w, "qkv_bias", c->bias_qkv);
 }
@@ -245,11 +276,9 @@ bool config_images_find(const char *type, model_family *family) {
     static const struct {
         const char *type;
         model_family family;
-    } types[] = { { "vit", FAMILY_VIT },
-                  { "clip", FAMILY_VIT },
-                  { "clip_vision_model", FAMILY_VIT },
-                  { "resnet", FAMILY_RESNET },
-                  { "convnext", FAMILY_CONVNEXT } };
+    } types[] = { { "vit", FAMILY_VIT },       { "dinov2", FAMILY_VIT },
+                  { "clip", FAMILY_VIT },      { "clip_vision_model", FAMILY_VIT },
+                  { "resnet", FAMILY_RESNET }, { "convnext", FAMILY_CONVNEXT } };
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (strcmp(types[i].type, type) == 0) return *family = types[i].family, true;
     return false;
@@ -258,6 +287,7 @@ bool config_images_find(const char *type, model_family *family) {
 static status read_any(json_value root, const char *type, model_config *c) {
     if (c->family == FAMILY_RESNET) return read_resnet(root, &c->resnet);
     if (c->family == FAMILY_CONVNEXT) return read_convnext(root, &c->convnext);
+    if (strcmp(type, "dinov2") == 0) return read_dino(root, &c->vit);
     return strcmp(type, "vit") == 0 ? read_vit(root, &c->vit)
                                     : read_clip(root, strcmp(type, "clip") == 0, &c->vit);
 }
@@ -292,6 +322,12 @@ bool config_images_knows(const char *key) {
                                         "attention_probs_dropout_prob",
                                         "hidden_dropout_prob",
                                         "qkv_bias",
+                                        "mlp_ratio",
+                                        "use_swiglu_ffn",
+                                        "use_mask_token",
+                                        "layerscale_value",
+                                        "apply_layernorm",
+                                        "reshape_hidden_states",
                                         "projection_dim",
                                         "vision_config",
                                         "text_config",

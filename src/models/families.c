@@ -150,7 +150,7 @@ const char *families_types(char names[FAMILIES_NAMES_BYTES]) {
     for (int i = 0; t5_types[i]; i++)
         n += snprintf(names + n, (size_t)(FAMILIES_NAMES_BYTES - n), ", %s", t5_types[i]);
     snprintf(names + n, (size_t)(FAMILIES_NAMES_BYTES - n),
-             ", vit, clip, clip_vision_model, resnet, convnext");
+             ", vit, dinov2, clip, clip_vision_model, resnet, convnext");
     return names;
 }
 
@@ -186,7 +186,7 @@ bool families_takes_any_size(const model_config *c) {
     return c->family == FAMILY_RESNET || c->family == FAMILY_CONVNEXT;
 }
 
-bool families_projects(const model_config *c) { return c->family == FAMILY_VIT && c->vit.clip; }
+bool families_projects(const model_config *c) { return c->family == FAMILY_VIT && c->vit.kind == VIT_CLIP; }
 
 void families_set_images(model_config *c, int64_t height, int64_t width) {
     task_of(c)->height = height, task_of(c)->width = width;

@@ -7,9 +7,13 @@
 #include "ops/add_positions/add_positions.h"
 #include "ops/attention/attention.h"
 #include "ops/class_token/class_token.h"
+#include "ops/column_scale/column_scale.h"
 #include "ops/columns/columns.h"
 #include "ops/dropout/dropout.h"
+#include "ops/gated/gated.h"
 #include "ops/gelu/gelu.h"
+#include "ops/join/join.h"
+#include "ops/mean_space/mean_space.h"
 #include "ops/quick_gelu/quick_gelu.h"
 #include "ops/reshape/reshape.h"
 
@@ -27,14 +31,21 @@ status vit_check(const vit_config *c) {
     return model_check_epsilon("layer_norm_eps", c->epsilon);
 }
 
-/* ---- names: what differs between the two is how weights are called ---- */
+int64_t vit_dino_inner(int64_t channels, double ratio, bool gated) {
+    int64_t inner = (int64_t)((double)channels * ratio);
+    return gated ? ((int64_t)((double)(inner * 2) / 3) + 7) / 8 * 8 : inner;
+}
+
+/* ---- names: what differs between them is mostly how weights are called ---- */
 
 typedef struct {
-    const char *projection, *token, *positions, *layers;
+    const char *family, *projection, *token, *positions, *layers;
     const char *first_norm, *second_norm, *o, *q, *k, *v, *last_norm, *head;
+    const char *first_scale, *second_scale; /* NULL: there are none */
 } vit_names;
 
-static const vit_names vit = { .projection = "vit.embeddings.patch_embeddings.projection",
+static const vit_names vit = { .family = "vit",
+                               .projection = "vit.embeddings.patch_embeddings.projection",
                                .token = "vit.embeddings.cls_token",
                                .positions = "vit.embeddings.position_embeddings",
                                .layers = "vit.layers",
@@ -46,7 +57,8 @@ static const vit_names vit = { .projection = "vit.embeddings.patch_embeddings.pr
                                .o = "attention.o_proj",
                                .last_norm = "vit.layernorm",
                                .head = "classifier" };
-static const vit_names clip = { .projection = "vision_model.embeddings.patch_embedding",
+static const vit_names clip = { .family = "clip_vision_model",
+                                .projection = "vision_model.embeddings.patch_embedding",
                                 .token = "vision_model.embeddings.class_embedding",
                                 .positions = "vision_model.embeddings.position_embedding.weight",
                                 .layers = "vision_model.encoder.layers",
@@ -58,6 +70,23 @@ static const vit_names clip = { .projection = "vision_model.embeddings.patch_emb
                                 .o = "self_attn.out_proj",
                                 .last_norm = "vision_model.post_layernorm",
                                 .head = "visual_projection" };
+
+static const vit_names dino = { .family = "dinov2",
+                                .projection = "dinov2.embeddings.patch_embeddings.projection",
+                                .token = "dinov2.embeddings.cls_token",
+                                .positions = "dinov2.embeddings.position_embeddings",
+                                .layers = "dinov2.encoder.layer",
+                                .first_norm = "norm1",
+                                .second_norm = "norm2",
+                                .q = "attention.q_proj",
+                                .k = "attention.k_proj",
+                                .v = "attention.v_proj",
+                                .o = "attention.o_proj",
+                                .first_scale = "layer_scale1.lambda1",
+                                .second_scale = "layer_scale2.lambda1",
+                                .last_norm = "dinov2.layernorm",
+                                .head = "classifier" };
+static const vit_names *const names_of[] = { [VIT_PLAIN] = &vit, [VIT_CLIP] = &clip, [VIT_DINO2] = &dino };
 
 /* ---- the graph ---- */
 
@@ -85,13 +114,13 @@ static tensor_id drop(builder *b, tensor_id x) {
 /* Files of ViT hold these two for a batch of one, CLIP's do not. */
 static tensor_id token(builder *b) {
     int64_t n = b->c->channels;
-    if (b->c->clip) return model_parameter(b->g, b->names->token, SHAPE(n), 0);
+    if (b->c->kind == VIT_CLIP) return model_parameter(b->g, b->names->token, SHAPE(n), 0);
     return reshape_apply(b->g, model_parameter(b->g, b->names->token, SHAPE(1, 1, n), 0), SHAPE(n));
 }
 
 static tensor_id positions(builder *b, int64_t rows) {
     int64_t n = b->c->channels;
-    if (b->c->clip) return images_parameter(b->g, SHAPE(rows, n), "%s", b->names->positions);
+    if (b->c->kind == VIT_CLIP) return images_parameter(b->g, SHAPE(rows, n), "%s", b->names->positions);
     return reshape_apply(b->g, images_parameter(b->g, SHAPE(1, rows, n), "%s", b->names->positions),
                          SHAPE(rows, n));
 }
@@ -105,7 +134,7 @@ static tensor_id embed(builder *b, tensor_id images) {
                                                          .out = c->channels,
                                                          .size = c->patch,
                                                          .stride = c->patch,
-                                                         .bias = !c->clip });
+                                                         .bias = c->kind != VIT_CLIP });
     x = reshape_apply(b->g, x, SHAPE(graph_shape(b->g, images)->dim[0], rows, c->channels));
     x = class_token_apply(b->g, x, token(b));
     return drop(b, add_positions_apply(b->g, x, positions(b, rows + 1), 0));
@@ -130,14 +159,33 @@ static tensor_id activate(const builder *b, tensor_id x) {
     return gelu_apply(b->g, x, b->c->activation == VIT_GELU_TANH);
 }
 
+static tensor_id feed_forward(builder *b, int64_t layer, tensor_id x) {
+    const vit_config *c = b->c;
+    if (!c->gated) {
+        x = activate(b, images_linear(b->g, x, named(b, layer, "mlp.fc1"), c->inner, true));
+        return images_linear(b->g, x, named(b, layer, "mlp.fc2"), c->channels, true);
+    }
+    tensor_id gate = images_linear(b->g, x, named(b, layer, "mlp.gate_proj"), c->inner, true),
+              up = images_linear(b->g, x, named(b, layer, "mlp.up_proj"), c->inner, true);
+    x = gated_apply(b->g, gate, up, GATED_SILU);
+    return images_linear(b->g, x, named(b, layer, "mlp.down_proj"), c->channels, true);
+}
+
+static tensor_id scale(builder *b, int64_t layer, tensor_id x, const char *name) {
+    if (!name) return x;
+    return column_scale_apply(b->g, x,
+                              images_parameter(b->g, SHAPE(b->c->channels), "%s", named(b, layer, name)));
+}
+
 static tensor_id block(builder *b, int64_t layer, tensor_id x) {
     const vit_config *c = b->c;
     b->g->site = (int32_t)layer;
     tensor_id h = images_layernorm(b->g, x, named(b, layer, b->names->first_norm), c->epsilon);
-    x = add_apply(b->g, x, drop(b, attend(b, layer, h)));
+    h = scale(b, layer, attend(b, layer, h), b->names->first_scale);
+    x = add_apply(b->g, x, drop(b, h));
     h = images_layernorm(b->g, x, named(b, layer, b->names->second_norm), c->epsilon);
-    h = activate(b, images_linear(b->g, h, named(b, layer, "mlp.fc1"), c->inner, true));
-    return add_apply(b->g, x, drop(b, images_linear(b->g, h, named(b, layer, "mlp.fc2"), c->channels, true)));
+    h = scale(b, layer, feed_forward(b, layer, h), b->names->second_scale);
+    return add_apply(b->g, x, drop(b, h));
 }
 
 /* (B,T,C) -> (B,C) */
@@ -147,27 +195,52 @@ static tensor_id first_token(const builder *b, tensor_id x) {
     return columns_apply(b->g, x, &(columns_attributes){ .width = (int32_t)s.dim[2], .count = 1 });
 }
 
+/* The class token; of DINOv2 the mean of the patches beside it. */
+static tensor_id seen_by_head(const builder *b, tensor_id x) {
+    shape s = *graph_shape(b->g, x);
+    tensor_id first = first_token(b, x);
+    if (b->c->kind != VIT_DINO2) return first;
+    columns_attributes others = { .start = (int32_t)s.dim[2],
+                                  .width = (int32_t)((s.dim[1] - 1) * s.dim[2]),
+                                  .count = 1 };
+    x = columns_apply(b->g, reshape_apply(b->g, x, SHAPE(s.dim[0], s.dim[1] * s.dim[2])), &others);
+    x = reshape_apply(b->g, x, SHAPE(s.dim[0], s.dim[1] - 1, 1, s.dim[2]));
+    return join_apply(b->g, (tensor_id[]){ first, mean_space_apply(b->g, x) }, 2);
+}
+
+/* What nothing reads has no gradient, and is not trained. */
+static void add_mask_token(const builder *b) {
+    if (!b->c->masked) return;
+    graph_add_source(b->g, &(graph_source){ .name = "dinov2.embeddings.mask_token",
+                                            .shape = SHAPE(1, b->c->channels),
+                                            .dtype = DTYPE_F32,
+                                            .role = ROLE_PARAMETER });
+}
+
 static void build(const model *m, graph *g, const model_run *run, model_ports *ports) {
     const vit_config *c = m->config;
-    builder b = { .c = c, .names = c->clip ? &clip : &vit, .g = g };
+    builder b = { .c = c, .names = names_of[c->kind], .g = g };
+    const bool is_clip = c->kind == VIT_CLIP;
     tensor_id images = images_input(g, &c->task, run->batch);
     if (run->mode == MODEL_TRAIN && (c->dropout_hidden > 0 || c->dropout_attention > 0))
         b.key = model_input(g, "key", SHAPE(4), DTYPE_I32);
     g->phase = PHASE_FORWARD;
     g->site = SITE_NONE;
     tensor_id x = embed(&b, images);
-    if (c->clip) x = images_layernorm(g, x, "vision_model.pre_layrnorm", c->epsilon);
+    add_mask_token(&b);
+    if (is_clip) x = images_layernorm(g, x, "vision_model.pre_layrnorm", c->epsilon);
     for (int64_t layer = 0; layer < c->layers; layer++) x = block(&b, layer, x);
     g->site = SITE_NONE;
-    if (c->clip)
+    if (is_clip)
         x = images_layernorm(g, first_token(&b, x), b.names->last_norm, c->epsilon);
     else
-        x = first_token(&b, images_layernorm(g, x, b.names->last_norm, c->epsilon));
-    images_finish(g, images_linear(g, x, b.names->head, c->task.labels, !c->clip), run, ports);
+        x = seen_by_head(&b, images_layernorm(g, x, b.names->last_norm, c->epsilon));
+    images_finish(g, images_linear(g, x, b.names->head, c->task.labels, !is_clip), run, ports);
 }
 
 void vit_model(const vit_config *c, const char *name, model *m) {
-    images_model(m, &c->task, c->clip ? "clip_vision_model" : "vit", name);
+    images_model(m, &c->task, names_of[c->kind]->family, name);
     m->layers = c->layers;
     m->build = build;
+    m->spelling.narrow_softmax = c->kind == VIT_DINO2;
 }

@@ -11,6 +11,7 @@
 
 #include <ctype.h>
 #include <dirent.h>
+#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +23,8 @@
 
 enum { BYTES = 1 << 15 };
 
-/* KEY, or FILE:KEY where other families read it: what says nothing here of the models that are computed. */
+/* KEY, or FILE:KEY, or of several files BEGIN*:KEY, where other families read it: what says nothing here of
+ * the models that are computed. */
 static const char *const unread[] = {
     "_name_or_path",
     "_sliding_window_pattern",
@@ -36,17 +38,18 @@ static const char *const unread[] = {
     "convnext.json:initializer_range",
     "convnext.json:layer_scale_init_value",
     "dense_act_fn",
+    "dinov2*:apply_layernorm",
+    "dinov2*:drop_path_rate",
+    "dinov2*:initializer_range",
+    "dinov2*:layerscale_value",
+    "dinov2*:reshape_hidden_states",
     "encoder_stride",
-    "falcon.json:attention_dropout",
+    "falcon*:attention_dropout",
     "falcon.json:num_kv_heads",
-    "falcon_narrow.json:attention_dropout",
     "falcon_narrow.json:multi_query",
-    "falcon_wide.json:attention_dropout",
     "falcon_wide.json:multi_query",
     "gpt_neox.json:is_decoder",
-    "t5.json:is_decoder",
-    "t5_gated.json:is_decoder",
-    "t5_untied.json:is_decoder",
+    "t5*:is_decoder",
     "id2label",
     "is_encoder_decoder",
     "is_gated_act",
@@ -66,18 +69,14 @@ static const char *const unread[] = {
     "gpt2_classes.json:summary_proj_to_labels",
     "gpt2_classes.json:summary_type",
     "gpt2_classes.json:summary_use_proj",
-    "qwen2.json:max_window_layers",
+    "qwen2*:max_window_layers",
     "qwen2_classes.json:layer_types",
-    "qwen2_classes.json:max_window_layers",
     "qwen2_moe.json:layer_types",
-    "qwen2_moe.json:max_window_layers",
     "qwen2_moe.json:sliding_window",
     "qwen3.json:layer_types",
     "qwen3.json:max_window_layers",
-    "qwen3_moe.json:decoder_sparse_step",
-    "qwen3_moe.json:max_window_layers",
-    "qwen3_moe_balanced.json:decoder_sparse_step",
-    "qwen3_moe_balanced.json:max_window_layers",
+    "qwen3_moe*:decoder_sparse_step",
+    "qwen3_moe*:max_window_layers",
     "qwen3_yarn.json:layer_types",
     "qwen3_yarn.json:max_window_layers",
     "return_dict",
@@ -88,9 +87,7 @@ static const char *const unread[] = {
     "smollm3.json:no_rope_layer_interval",
     "smollm3.json:use_sliding_window",
     "stage_names",
-    "t5.json:pad_token_id",
-    "t5_gated.json:pad_token_id",
-    "t5_untied.json:pad_token_id",
+    "t5*:pad_token_id",
     "transformers_version",
     "use_bidirectional_attention",
     "use_cache",
@@ -183,7 +180,7 @@ static bool is_unread(const char *name, const spoil_text *t, int i) {
     for (; i > 0; i = t->at[i].above) {
         snprintf(both, sizeof both, "%s:%s", name, spoil_key(t, i, key));
         for (size_t k = 0; k < sizeof unread / sizeof *unread; k++)
-            if (strcmp(unread[k], key) == 0 || strcmp(unread[k], both) == 0) return true;
+            if (strcmp(unread[k], key) == 0 || fnmatch(unread[k], both, 0) == 0) return true;
     }
     return false;
 }
@@ -250,6 +247,7 @@ static const char *range_of(const char *key, bool whole) {
         { "low_freq_factor", "a number from 1e-06 to 1e+06 " },
         { "layer_scale_init_value", "a number from 0 to 1e+06 " },
         { "max_window_layers", "a whole number from 0 to 2147483647 " },
+        { "mlp_ratio", "a number from 0.001 to 10000 " },
         { "mlp_only_layers", "a whole number from 0 to 2147483647 " },
         { "mscale", "a number from 0 to 1e+06 " },
         { "mscale_all_dim", "a number from 0 to 1e+06 " },
@@ -667,6 +665,7 @@ static void others_know_the_class(void **state) {
     static const struct {
         const char *type, *written;
     } rows[] = { { "vit", "ViTForImageClassification" },
+                 { "dinov2", "Dinov2ForImageClassification" },
                  { "clip_vision_model", "CLIPVisionModelWithProjection" },
                  { "resnet", "ResNetForImageClassification" },
                  { "convnext", "ConvNextForImageClassification" } };
@@ -754,7 +753,7 @@ static void whole_heads_are_said(void **state) {
 
 static void wrong_sizes_of_images_are_refused(void **state) {
     (void)state;
-    static const char *const types[] = { "vit", "clip_vision_model", "resnet", "convnext" };
+    static const char *const types[] = { "vit", "dinov2", "clip_vision_model", "resnet", "convnext" };
     static const struct {
         const char *more, *key;
     } rows[] = {

@@ -102,7 +102,7 @@ static void the_tower_of_a_whole_clip_is_found(void **state) {
     (void)state;
     model_config c;
     assert_int_equal(build_read_text(CLIP, &c), STATUS_OK);
-    assert_true(c.vit.clip);
+    assert_true(c.vit.kind == VIT_CLIP);
     assert_int_equal(c.vit.channels, 48);
     assert_int_equal(c.vit.task.labels, 24); /* of the whole, not of its tower */
     assert_int_equal(c.vit.activation, VIT_QUICK_GELU);

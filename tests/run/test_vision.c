@@ -10,9 +10,10 @@
 
 #include "run/transformers.h"
 
-static const char *const families[] = { "vit", "clip_vision", "convnext", "resnet", "resnet_basic", NULL };
+static const char *const families[] = { "vit",      "dinov2", "dinov2_gated", "clip_vision",
+                                        "convnext", "resnet", "resnet_basic", NULL };
 /* Batch norm takes the mean of a whole batch, which is not cut into pieces. */
-static const char *const by_sample[] = { "vit", "clip_vision", "convnext", NULL };
+static const char *const by_sample[] = { "vit", "dinov2", "dinov2_gated", "clip_vision", "convnext", NULL };
 
 static void losses_are_those_of_transformers(void **state) {
     (void)state;

@@ -6,6 +6,7 @@
 #include "ops/class_token/class_token.h"
 #include "ops/column_scale/column_scale.h"
 #include "ops/conv2d/conv2d.h"
+#include "ops/join/join.h"
 #include "ops/max_pool/max_pool.h"
 #include "ops/mean_space/mean_space.h"
 #include "ops/quick_gelu/quick_gelu.h"
@@ -108,6 +109,12 @@ static void read_token(torch_reading *r, const node *n) {
               torch_call(r, (tape_call){ .what = "cat", .in = { x, token } }, elements_out(r, n), width));
 }
 
+static void read_join(torch_reading *r, const node *n) {
+    tape_call call = { .what = "cat" };
+    for (uint32_t i = 0; i < TAPE_IN && i < n->in_count; i++) call.in[i] = torch_in(r, n, i);
+    torch_set(r, n, torch_call(r, call, elements_out(r, n), torch_width(r, call.in[0])));
+}
+
 /* The gradient of the factors is the sum over rows of a product as large as the image. */
 static void read_scale(torch_reading *r, const node *n) {
     tape_value y = torch_multiply(r, torch_in(r, n, 0), torch_in(r, n, 1));
@@ -123,6 +130,7 @@ const torch_rule torch_rules_images[] = { { &op_conv2d, read_convolution },
                                           { &op_max_pool, read_pool },
                                           { &op_mean_space, read_mean },
                                           { &op_class_token, read_token },
+                                          { &op_join, read_join },
                                           { &op_column_scale, read_scale },
                                           { 0 } };
 
