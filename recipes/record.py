@@ -24,12 +24,19 @@ from torch.utils.flop_counter import flop_registry
 VERSION = 1
 FORWARD, BACKWARD, UPDATE = range(3)
 PARAMETER, BUFFER, INPUT, STATE, HELD, GRADIENT, MADE = range(7)
-# Calls that copy what they read within themselves, on a CPU; products where numbers have 16 bits.
-WITHIN = {"convolution": None, "convolution_backward": None, "mm": 2, "addmm": 2, "bmm": 2, "baddbmm": 2}
+# Calls that a CPU's library has copies and buffers within: of which operands the type counts; nothing: of all.
+WITHIN = {"convolution": None, "convolution_backward": None, "native_batch_norm_backward": 2,
+          "_scaled_dot_product_flash_attention_for_cpu": None, "_scaled_dot_product_flash_attention_for_cpu_backward": 5,
+          "_safe_softmax": None, "roll": None, "mean": None}
+PRODUCTS = "mm", "addmm", "bmm", "baddbmm"  # where numbers have 16 bits, by some machines' libraries
+# Of these a CPU copies what is not of the type that they compute in (TensorIterator).
+ELEMENTWISE = ("add", "sub", "mul", "div", "pow", "where", "addcmul", "addcdiv", "maximum", "minimum", "eq", "ne", "lt",
+               "le", "gt", "ge")
 # Calls that copy what they read within themselves where it is not contiguous, on a CPU and on a GPU: which operands.
 CONTIGUOUS = {"_softmax": (0,), "_log_softmax": (0,), "_softmax_backward_data": (0, 1),
               "_log_softmax_backward_data": (0, 1), "native_layer_norm": (0,), "native_layer_norm_backward": (0, 1),
               "embedding_dense_backward": (0,), "nll_loss2d_forward": (0,)}
+COPIES_NARROW = torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
 MOST_WITHIN = 1 << 30  # bytes of what is read: larger ones are not computed
 COMPARISONS = {"lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge, "ne": operator.ne}
 
@@ -54,11 +61,14 @@ def called_by(name):
 
 def within(calls):
     """The most bytes that each call has within itself beside what it makes, as this machine's CPU does it: which layouts
-    its library takes, and copies to, only it tells. Calls are computed, each once."""
-    def tensor(x):
-        return torch.empty_strided(*x.size, dtype=x.dtype).zero_() if isinstance(x, Like) else x
+    its library takes, and copies to, only it tells. Calls are computed, each once; those that fail are left out."""
+    def tensor(x, wide=False):  # wide: statistics of norms are f32 in truth beside numbers of 16 bits
+        if not isinstance(x, Like):
+            return x
+        wide = wide and len(x.size[0]) == 1 and x.dtype.is_floating_point
+        return torch.empty_strided(*x.size, dtype=torch.float32 if wide else x.dtype).zero_()
     names = {f"within {i}": call for i, call in enumerate(calls)}
-    most = dict.fromkeys(calls, 0)
+    most = {}
 
     def sizes(node):
         if node.tag == _EventType.Allocation:
@@ -69,25 +79,42 @@ def within(calls):
     with _disable_current_modes(), torch.no_grad(), off, profile(activities=[ProfilerActivity.CPU],
                                                                  profile_memory=True) as p:
         for name, (call, leaves, spec) in names.items():
-            args, kwargs = tree_unflatten([tensor(x) for x in leaves], spec)
-            with torch.profiler.record_function(name):
-                result = call(*args, **kwargs)
-            del args, kwargs, result
+            for wide in (False, True):
+                args, kwargs = tree_unflatten([tensor(x, wide) for x in leaves], spec)
+                with torch.profiler.record_function(name), contextlib.suppress(Exception):
+                    result = call(*args, **kwargs)
+                    most[names[name]] = 0
+                args = kwargs = result = None  # outside, since what is left there is what the call makes
+                if names[name] in most:
+                    break
     todo = list(p.profiler.kineto_results.experimental_event_tree())
     for node in todo:
         todo += node.children if node.name not in names else ()
-        now = top = 0
+        left = top = 0  # what is left is what it makes
         for _, size in sorted(sizes(node)) if node.name in names else ():
-            now += size
-            top = max(top, now)
-        if node.name in names:
-            most[names[node.name]] = top - now  # what is left is what it makes
+            left += size
+            top = max(top, left)
+        if names.get(node.name) in most:
+            most[names[node.name]] = top - left
     return most
 
 
 class Like(typing.NamedTuple):  # a tensor's shape
     size: tuple
     dtype: torch.dtype
+
+
+def in_other_type(call, narrow):
+    """The same call where floats have 16 bits in place of f32, or f32 in place of 16 bits."""
+    what, leaves, spec = call
+    which = WITHIN.get(what.overloadpacket.__name__)
+    wide = next((x.dtype is torch.float32 for x in leaves if isinstance(x, Like) and x.dtype.is_floating_point), True)
+
+    def other(i, x):
+        if not isinstance(x, Like) or not x.dtype.is_floating_point or (wide and which is not None and i >= which):
+            return x
+        return Like(x.size, narrow if wide else torch.float32)
+    return what, tuple(other(i, x) for i, x in enumerate(leaves)), spec
 
 
 class Kept:  # what autograd has of a tensor
@@ -213,6 +240,7 @@ class Recorder(TorchDispatchMode):
             self.add_call(call, read, made, args, kwargs, result)
             self.add_contiguous(call, args)
             if self.within is not None:
+                self.add_casts(call, args)
                 self.add_within(call, args, kwargs)
             if call is torch.ops.aten.add.Tensor and called_by("_engine_run_backward") and not args[0]._is_view():
                 self.sums[made[0]] = read[0]
@@ -295,17 +323,29 @@ class Recorder(TorchDispatchMode):
             if not t.is_contiguous():
                 self.add_copy(str(t.dtype)[6:], tuple(t.shape), t.numel() * t.element_size())
 
-    def add_within(self, call, args, kwargs):
-        width = WITHIN.get(call.overloadpacket.__name__, 0)
-        tensors = [t for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
-        if width == 0 or sum(t.untyped_storage().nbytes() for t in tensors) > MOST_WITHIN:
+    def add_casts(self, call, args):
+        name = call.overloadpacket.__name__
+        several = [t for t in args[name == "where":] if isinstance(t, torch.Tensor) and t.dim()]
+        if not several or name.removesuffix("_") not in ELEMENTWISE:
             return
-        if width and any(t.element_size() != width for t in tensors):
+        common = functools.reduce(torch.promote_types, (t.dtype for t in several))
+        changed = [several[0]] if call._schema.is_mutable else []
+        size = sum(t.numel() * common.itemsize for t in several + changed if t.dtype != common)
+        if size:
+            self.add_copy("uint8", (size,), size)
+
+    def add_within(self, call, args, kwargs):
+        name = call.overloadpacket.__name__
+        tensors = [t for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
+        product = name in PRODUCTS and all(t.element_size() == 2 or COPIES_NARROW for t in tensors)
+        if (name not in WITHIN and not product) or sum(t.untyped_storage().nbytes() for t in tensors) > MOST_WITHIN:
             return
         leaves, spec = tree_flatten((args, kwargs))
         like = tuple(Like((tuple(x.shape), x.stride()), x.dtype) if isinstance(x, torch.Tensor) else
                      tuple(x) if isinstance(x, list) else x for x in leaves)
-        self.within[self.add_copy("uint8", (0,), 0)] = call, like, spec
+        number = self.add_copy("uint8", (0,), 0)
+        self.storages.append(["uint8", (0,), 0, MADE, ""])  # of the other type, which the step doesn't make
+        self.within[number] = call, like, spec
 
     def pack(self, t):
         """Autograd keeps a tensor of the same shape instead, so that it is seen when others let go of this one."""
@@ -599,6 +639,7 @@ def program(runs):  # those of one structure: the first says all but sizes
         },
         "events": first.events,
         "widened": list(first.widened),
+        "within": list(first.within or ()),
         "saved": [number for pair in dict.fromkeys(first.saves) for number in pair],
         "saves": {
             "module": [m for m, _ in first.saves],
@@ -702,13 +743,18 @@ def switched(make_model, make_optimizer, step_of, sizes, plain):
         return [], []
 
 
-def count_within(runs):
-    """Sizes of the storages that stand for what calls have within themselves."""
+def count_within(runs, narrow):
+    """Sizes of the storages that stand for what calls have within themselves, and behind each for what they would have
+    with floats of the other type."""
     recorded = [r for r in runs if r.within]
-    bytes_of = within(dict.fromkeys(c for r in recorded for c in r.within.values())) if recorded else {}
+    calls = dict.fromkeys(c for r in recorded for c in r.within.values())
+    others = {c: in_other_type(c, narrow) for c in calls}
+    bytes_of = within(dict.fromkeys([*calls, *others.values()])) if recorded else {}
     for r in recorded:
         for number, c in r.within.items():
-            r.storages[number - 1][1:3] = (bytes_of[c],), bytes_of[c]
+            for which, call in ((number, c), (number + 1, others[c])):
+                size = bytes_of.get(call, bytes_of.get(c, 0))
+                r.storages[which - 1][1:3] = (size,), size
 
 
 def record(make_model, make_batch, loss_of, make_optimizer, batches=(1, 2, 3), lengths=(1024, 512),
@@ -740,7 +786,7 @@ def record(make_model, make_batch, loss_of, make_optimizer, batches=(1, 2, 3), l
         programs = programs_of(step, sizes)
         trained = [name for name, p in model.named_parameters() if p.requires_grad]
         again, others = switched(make, make_optimizer, step_of, sizes, programs[0][0][2])
-        count_within(r for p in programs + others for _, _, r in p)
+        count_within((r for p in programs + others for _, _, r in p), autocast or torch.bfloat16)
     r = programs[-1][-1][2]
     assumed = sorted(set().union(*(r.assumed for p in programs + others for _, _, r in p)))
     head = {"snug_step": VERSION, "torch": torch.__version__, "device": device, "model": type(model).__name__,

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Writes step_blocks.json, step_autocast.json, step_nested.json, step_switched.json, step_words.json, step_tied.json,
-step_attends.json and step_attends_autocast.json to tests/estimate/recorded/, recorded steps of small models, and prints
-the peaks of live bytes that PyTorch's profiler counts of the steps themselves on the CPU, which
-tests/estimate/test_recorded.c and test_recorded_settings.c have. Needs torch."""
+step_attends.json, step_sees.json and the latter two under autocast to tests/estimate/recorded/, recorded steps of small
+models, and prints the peaks of live bytes that PyTorch's profiler counts of the steps themselves on the CPU, which
+tests/estimate/test_recorded.c and test_recorded_settings.c have. Needs torch and peft."""
 
 import pathlib
 import sys
@@ -153,6 +153,36 @@ class Attending(Model):
         self.blocks = torch.nn.ModuleList(AttendingBlock() for _ in range(2))
 
 
+class Seeing(torch.nn.Module):
+    """What a CPU's library has within its calls is much of a step: of convolutions, a norm of batches and attention,
+    and of a sum of two types where the rest has 16 bits."""
+
+    def __init__(self, again=False):
+        super().__init__()
+        self.first, self.second = torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.Conv2d(8, 8, 5, padding=2, groups=8)
+        self.norm, self.place = torch.nn.BatchNorm2d(8), torch.nn.Parameter(torch.zeros(8, 16, 16))
+        self.head = torch.nn.Linear(8, 10)
+
+    def forward(self, x):
+        x = self.norm(self.second(self.first(x) + self.place)).flatten(2).mT.unsqueeze(1).contiguous()
+        x = torch.nn.functional.scaled_dot_product_attention(x, x, x).squeeze(1)
+        return self.head(x).flatten(0, 1)
+
+
+class Pictures:
+    lengths = (1,)
+
+    def __init__(self, dtype=torch.float32):
+        self.dtype, self.make_model = dtype, lambda: Seeing().to(dtype)
+
+    def make_batch(self, size, length):
+        x, labels = torch.zeros(size, 3, 16, 16, dtype=self.dtype), torch.zeros(256 * size, dtype=torch.long)
+        return {"x": x, "labels": labels}
+
+    def loss_of(self, model, batch):
+        return torch.nn.functional.cross_entropy(model(batch["x"]), batch["labels"])
+
+
 class Case:
     lengths = (64, 32)
 
@@ -215,6 +245,29 @@ def write_attending():
                 print(name, size, again, recorded.measure(Case(again, model=Attending), size, autocast))
 
 
+def write_seeing():
+    for name, dtype, autocast in (("step_sees.json", torch.float32, None),
+                                  ("step_sees_autocast.json", torch.float32, torch.bfloat16),
+                                  ("", torch.bfloat16, None)):
+        case = Pictures(dtype)
+        if name:
+            recipe.record(case.make_model, case.make_batch, case.loss_of,
+                          lambda m: torch.optim.AdamW(m.parameters(), foreach=True), batches=(2, 3), lengths=(1,),
+                          autocast=autocast, device="cpu", out=str(ROOT / "tests" / "estimate" / "recorded" / name))
+        for size in (2, 5):
+            print(name or "step_sees.json of 16 bits", size, recorded.measure(case, size, autocast))
+
+
+class Adapted(Case):
+    """PEFT's adapters of rank 4 in the blocks."""
+
+    def __init__(self, dropout):
+        super().__init__()
+        import peft
+        config = peft.LoraConfig(r=4, target_modules=["up", "down"], lora_dropout=dropout)
+        self.make_model = lambda: peft.get_peft_model(Model(), config)
+
+
 def write(model, name, autocast=None):
     case = Case(model=model)
     recipe.record(case.make_model, case.make_batch, case.loss_of,
@@ -243,6 +296,9 @@ if __name__ == "__main__":
     write(Words, "step_words.json")
     write_tied()
     write_attending()
+    write_seeing()
+    for size, dropout in (2, 0.0), (5, 0.0), (2, 0.1), (5, 0.1):
+        print("step_blocks.json with adapters", size, dropout, recorded.measure(Adapted(dropout), size, None))
     for size, pieces in (2, 2), (2, 3), (2, 128), (5, 4), (5, 7):
         print("step_words.json in pieces", size, pieces, recorded.measure(Pieces(pieces), size, None))
     with torch.backends.mkldnn.flags(enabled=False):

@@ -19,6 +19,8 @@
 #include "estimate/torch/torch_state.h"
 
 #define GOLDEN SNUG_ROOT "/tests/estimate/recorded/step_blocks.json"
+#define SEES SNUG_ROOT "/tests/estimate/recorded/step_sees.json"
+#define SEES_AUTOCAST SNUG_ROOT "/tests/estimate/recorded/step_sees_autocast.json"
 #define AUTOCAST SNUG_ROOT "/tests/estimate/recorded/step_autocast.json"
 
 static recording golden;
@@ -310,6 +312,147 @@ static void pieces_under_autocast_take_what_is_counted(void **state) {
     recording_close(&r);
 }
 
+/* ---- what a CPU's calls have within themselves ---- */
+
+/* As PyTorch counts them of the step itself (tools/record_step.py), but for a few numbers without dimensions.
+ */
+static void what_is_within_calls_has_their_types(void **state) {
+    static const struct {
+        torch_types types;
+        uint64_t of_2, of_5;
+    } counted[] = { { TORCH_F32, 306260, 521300 },
+                    { TORCH_AUTOCAST, 310164, 431508 },
+                    { TORCH_HALF, 287424, 399552 } };
+    static const char *const paths[] = { SEES, SEES_AUTOCAST };
+    (void)state;
+    for (size_t i = 0; i < 2 * sizeof counted / sizeof *counted; i++) {
+        recording r;
+        torch_settings s = plain();
+        assert_int_equal(recording_read(paths[i % 2], &r), STATUS_OK);
+        s.types = counted[i / 2].types;
+        s.context = 1, s.batch = s.step = 2;
+        assert_in_range(peak_of(&r, &s), counted[i / 2].of_2 - 32, counted[i / 2].of_2 + 4);
+        s.batch = s.step = 5;
+        assert_in_range(peak_of(&r, &s), counted[i / 2].of_5 - 32, counted[i / 2].of_5 + 4);
+        recording_close(&r);
+    }
+}
+
+typedef struct {
+    uint32_t calls; /* of that name and phase */
+    uint64_t bytes; /* what the last of them has within itself */
+} within_seen;
+
+/* `name`: "add.Tensor". */
+static within_seen see_within(const recording_program *p, const uint64_t *bytes, const char *name,
+                              recording_phase in) {
+    within_seen seen = { 0 };
+    bool is_it = false;
+    uint32_t call = 0, *born = memory_new((size_t)p->role.count + 1, sizeof *born);
+    assert_non_null(born);
+    for (uint32_t i = 0; i < p->events.count; i++) {
+        int64_t x = p->events.of[i];
+        if (!x) {
+            is_it = strcmp(p->strings.of[p->call_name.of[call]], name) == 0 && p->phase.of[call] == (int)in;
+            if (is_it) seen.calls++, seen.bytes = 0;
+            call++;
+        }
+        if (x > 0) born[x] = call;
+        if (x < 0 && is_it && born[-x] == call) seen.bytes += bytes[-x];
+    }
+    memory_free(born);
+    return seen;
+}
+
+static within_seen see_rewritten(const char *path, torch_types types, bool cuda, const char *name,
+                                 recording_phase in) {
+    recording r;
+    recorded_sizes sizes;
+    recording_program out;
+    torch_settings s = plain();
+    assert_int_equal(recording_read(path, &r), STATUS_OK);
+    s.context = 1, s.types = types, s.cuda = cuda;
+    assert_int_equal(recorded_sizes_find(&r, s.batch, s.context, false, &sizes), STATUS_OK);
+    assert_int_equal(recorded_rewrite(&r, &s, &sizes, &out), STATUS_OK);
+    within_seen seen = see_within(&out, sizes.bytes, name, in);
+    edit_close_program(&out);
+    recorded_sizes_close(&sizes);
+    recording_close(&r);
+    return seen;
+}
+
+/* A sum of 16 bits and f32 has a copy of the former in f32 on a CPU; none where both are one type. */
+static void where_types_meet_a_cpu_copies(void **state) {
+    enum { NUMBERS = 2 * 8 * 16 * 16 }; /* of what the first convolution makes */
+    (void)state;
+    within_seen narrow = see_rewritten(SEES, TORCH_AUTOCAST, false, "add.Tensor", RECORDING_FORWARD);
+    within_seen cuda = see_rewritten(SEES, TORCH_AUTOCAST, true, "add.Tensor", RECORDING_FORWARD);
+    within_seen half = see_rewritten(SEES, TORCH_HALF, false, "add.Tensor", RECORDING_FORWARD);
+    within_seen wide = see_rewritten(SEES_AUTOCAST, TORCH_F32, false, "add.Tensor", RECORDING_FORWARD);
+    assert_int_equal(narrow.calls, 1);
+    assert_int_equal(narrow.bytes, 4 * NUMBERS);
+    assert_int_equal(cuda.bytes, 0);
+    assert_int_equal(half.bytes, 0);
+    assert_int_equal(wide.calls, 1);
+    assert_int_equal(wide.bytes, 0);
+}
+
+/* The two recordings say the same of each other's type. */
+static void convolutions_have_what_was_recorded_of_the_other_type(void **state) {
+    recording r;
+    (void)state;
+    assert_int_equal(recording_read(SEES, &r), STATUS_OK);
+    assert_true(r.programs[0].within.count > 4);
+    recording_close(&r);
+    within_seen wide =
+        see_rewritten(SEES_AUTOCAST, TORCH_F32, false, "convolution_backward.default", RECORDING_BACKWARD);
+    within_seen narrow =
+        see_rewritten(SEES, TORCH_AUTOCAST, false, "convolution_backward.default", RECORDING_BACKWARD);
+    assert_int_equal(wide.calls, 2);
+    assert_int_equal(narrow.calls, 2);
+    assert_int_equal(wide.bytes, 16384);
+    assert_int_equal(narrow.bytes, 27648);
+}
+
+/* ---- pieces of the loss beside FSDP ---- */
+
+/* How many casts in backward make so many bytes of f32. */
+static uint32_t wide_casts(const torch_settings *s, uint64_t size) {
+    recording r;
+    recorded_sizes sizes;
+    recording_program out;
+    torch_settings with = recorded_prepared(s);
+    uint32_t casts = 0, at = 0;
+    assert_int_equal(recording_read(SNUG_ROOT "/tests/estimate/recorded/step_words.json", &r), STATUS_OK);
+    assert_int_equal(recorded_sizes_find(&r, with.batch, with.context, false, &sizes), STATUS_OK);
+    assert_int_equal(recorded_rewrite(&r, &with, &sizes, &out), STATUS_OK);
+    for (uint32_t call = 0; call < out.call_name.count; call++) {
+        uint32_t made = at + (uint32_t)out.reads.of[call];
+        bool cast = strcmp(out.strings.of[out.call_name.of[call]], "_to_copy.default") == 0;
+        at = made + (uint32_t)out.makes.of[call];
+        if (!cast || out.phase.of[call] != RECORDING_BACKWARD) continue;
+        int64_t y = out.operands.of[made];
+        bool wide = strcmp(out.strings.of[out.dtype.of[y - 1]], "float32") == 0;
+        casts += wide && sizes.bytes[y] == size;
+    }
+    edit_close_program(&out);
+    recorded_sizes_close(&sizes);
+    recording_close(&r);
+    return casts;
+}
+
+/* FSDP whose shares are f32 casts the gradient of the head's weight for each piece, before they are added up;
+ * a model of 16 bits has no such cast. */
+static void gradients_of_pieces_are_cast_beside_fsdp(void **state) {
+    enum { WORDS = 3000, WIDTH = 32, PIECES = 4 };
+    torch_settings s = plain();
+    (void)state;
+    s.gpus = 2, s.step = 4, s.shard = TORCH_FSDP, s.loss_chunks = PIECES, s.types = TORCH_AUTOCAST;
+    assert_int_equal(wide_casts(&s, (uint64_t)4 * WORDS * WIDTH), PIECES);
+    s.types = TORCH_HALF;
+    assert_int_equal(wide_casts(&s, (uint64_t)4 * WORDS * WIDTH), 0);
+}
+
 /* Where a recording does not say whether code widens its logits it is taken to. */
 static void what_a_model_casts_itself_widens_the_interval(void **state) {
     torch_settings s = plain();
@@ -364,9 +507,26 @@ static void adapters_freeze_all_else(void **state) {
     assert_int_equal(out.trained, trained);
     assert_int_equal(out.state, 8 * trained);
     assert_int_equal(out.parameters, 28498 + trained);
-    assert_int_equal(out.live.likely, 736080); /* a recording of PEFT's has 12 counters more, of 4 bytes */
     s.adapter_targets = "up";
     assert_int_equal(played(&golden, &s).trained, trained / 2);
+}
+
+/* As PyTorch counts them of the step of PEFT's own model (tools/record_step.py), but for counters of the
+ * update, and scales of dropout. Gradients that are views are added up anew, and what a module was given is
+ * there until its adapter is done. */
+static void adapters_take_what_is_counted(void **state) {
+    static const struct {
+        int64_t batch;
+        double dropout;
+        uint64_t bytes;
+    } counted[] = { { 2, 0, 799656 }, { 5, 0, 1755048 }, { 2, 0.1, 995756 }, { 5, 0.1, 2249132 } };
+    (void)state;
+    for (size_t i = 0; i < sizeof counted / sizeof *counted; i++) {
+        torch_settings s = plain();
+        s.batch = s.step = counted[i].batch;
+        s.adapter_rank = 4, s.update_by_rule = true, s.adapter_dropout = counted[i].dropout;
+        assert_in_range(peak_of(&golden, &s), counted[i].bytes - 128, counted[i].bytes);
+    }
 }
 
 static void adapters_have_a_module(void **state) {
@@ -523,9 +683,14 @@ int main(void) {
         cmocka_unit_test(with_casts_attention_is_the_other_recording),
         cmocka_unit_test(attention_takes_what_is_counted),
         cmocka_unit_test(pieces_under_autocast_take_what_is_counted),
+        cmocka_unit_test(what_is_within_calls_has_their_types),
+        cmocka_unit_test(where_types_meet_a_cpu_copies),
+        cmocka_unit_test(convolutions_have_what_was_recorded_of_the_other_type),
+        cmocka_unit_test(gradients_of_pieces_are_cast_beside_fsdp),
         cmocka_unit_test(what_a_model_casts_itself_widens_the_interval),
         cmocka_unit_test(what_code_widens_is_wide),
         cmocka_unit_test(adapters_freeze_all_else),
+        cmocka_unit_test(adapters_take_what_is_counted),
         cmocka_unit_test(adapters_have_a_module),
         cmocka_unit_test(adapters_are_computed_again),
         cmocka_unit_test(coded_weights_are_fewer_bytes),

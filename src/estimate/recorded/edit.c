@@ -273,9 +273,13 @@ uint32_t edit_divert(recorded_edit *e, uint32_t call, uint32_t storage, const ch
     return number;
 }
 
+int edit_rank(const recorded_edit *e, uint32_t storage) {
+    return (int)e->shape_ranks.of[edit_at(e, storage)->shape];
+}
+
 double edit_dim(const recorded_edit *e, uint32_t storage, int i) {
     uint32_t which = edit_at(e, storage)->shape;
-    int rank = (int)e->shape_ranks.of[which], at = i < 0 ? rank + i : i;
+    int rank = edit_rank(e, storage), at = i < 0 ? rank + i : i;
     return at >= 0 && at < rank ? (double)e->shape_dims.of[e->shape_at.of[which] + at] : 1;
 }
 
@@ -505,7 +509,8 @@ static void put_events(recorded_edit *e, const uint32_t *place, recording_progra
     bool fine = open_by_call(e, &births) && open_by_call(e, &deaths);
     for (uint32_t i = e->storage_count; fine && i >= 1; i--) {
         const edit_storage *s = edit_at(e, i);
-        if (s->gone) continue;
+        if (s->gone || (s->born && e->calls[s->born].gone))
+            continue; /* it may be within a call that is gone */
         if (s->born) births.of[i] = births.first[s->born], births.first[s->born] = i;
         if (s->died != EDIT_NEVER) deaths.of[i] = deaths.first[s->died], deaths.first[s->died] = i;
     }

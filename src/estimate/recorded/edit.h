@@ -96,6 +96,7 @@ bool edit_is_float(const char *type);
 double edit_numbers(const recorded_edit *e, uint32_t storage);
 /* Another type of the same numbers. */
 void edit_retype(recorded_edit *e, uint32_t storage, const char *type);
+int edit_rank(const recorded_edit *e, uint32_t storage); /* how many dimensions its shape has */
 /* A dimension of its shape; 1 where it has fewer. From the last where `i` is negative. */
 double edit_dim(const recorded_edit *e, uint32_t storage, int i);
 

@@ -21,6 +21,7 @@ typedef struct {
         *trained; /* by module: the first of its adapter's two weights, 0: none yet; made: their gradients */
     uint32_t *gradient;
     uint32_t *node; /* by call of forward: the first call that differentiates it */
+    uint32_t *end;  /* by call of forward: the last call of the adapter behind it; 0: it has none */
     uint32_t found, known;
     bool autocast;
 } adapting;
@@ -200,8 +201,39 @@ static void look_at_node(const adapting *a, const adapter *d, uint32_t *g, uint3
     }
 }
 
-/* Autograd adds gradients up in place as they come: into the sum that the product's own goes to, where that
- * is there; else the adapter's is the first. */
+/* A gradient that comes as rows of what has more dimensions is a view, to which autograd adds nothing in
+ * place (InputBuffer::accumulate): what it is of has the storage too. */
+static bool is_view(const recorded_edit *e, const adapter *d, uint32_t gradient) {
+    uint32_t born = edit_at(e, gradient)->born, given = edit_at(e, d->x)->born;
+    bool rows = edit_rank(e, d->x) > 2 || (given && edit_is_call(e, given, "mm"));
+    return rows && edit_is_call(e, born, "mm");
+}
+
+/* Puts `mine` in place of `own` and adds that to it, anew where it is a view. Readers of `own` find the sum.
+ */
+static void add_first(adapting *a, adapter *d, uint32_t mine, uint32_t dx, uint32_t dx_call) {
+    recorded_edit *e = a->e;
+    uint32_t own = edit_divert(e, dx_call, dx, edit_dtype(e, dx));
+    for (uint32_t call = edit_next(e, dx_call); call && e->calls[call].of == d->call;
+         call = edit_next(e, call))
+        edit_read_instead(e, call, dx, own);
+    if (is_view(e, d, mine)) {
+        edit_insert(
+            e, dx_call,
+            &(edit_new_call){ "add.Tensor", RECORDING_BACKWARD, d->module, 0, { mine, own }, { dx } });
+        return;
+    }
+    uint32_t maker = edit_at(e, mine)->born;
+    for (uint32_t k = 0; k < e->calls[maker].makes; k++)
+        if (edit_makes(e, maker)[k] == mine) edit_makes(e, maker)[k] = dx;
+    edit_at(e, dx)->gone = false, edit_at(e, dx)->born = maker;
+    edit_drop(e, mine);
+    edit_insert(e, dx_call,
+                &(edit_new_call){ "add.Tensor", RECORDING_BACKWARD, d->module, 0, { dx, own }, { dx } });
+}
+
+/* Autograd adds gradients up as they come: into the sum that the product's own goes to, where that is there;
+ * else the adapter's is the first. */
 static void add_up(adapting *a, adapter *d, uint32_t mine, uint32_t dx, uint32_t dx_call) {
     recorded_edit *e = a->e;
     for (uint32_t call = dx_call; call; call = edit_next(e, call)) {
@@ -214,17 +246,7 @@ static void add_up(adapting *a, adapter *d, uint32_t mine, uint32_t dx, uint32_t
         put(a, d, (edit_new_call){ "add.Tensor", RECORDING_BACKWARD, 0, 0, { sum, mine }, { sum } });
         return;
     }
-    uint32_t own = edit_divert(e, dx_call, dx, edit_dtype(e, dx));
-    for (uint32_t call = edit_next(e, dx_call); call && e->calls[call].of == d->call;
-         call = edit_next(e, call))
-        edit_read_instead(e, call, dx, own);
-    uint32_t maker = edit_at(e, mine)->born;
-    for (uint32_t k = 0; k < e->calls[maker].makes; k++)
-        if (edit_makes(e, maker)[k] == mine) edit_makes(e, maker)[k] = dx;
-    edit_at(e, dx)->gone = false, edit_at(e, dx)->born = maker;
-    edit_drop(e, mine);
-    edit_insert(e, dx_call,
-                &(edit_new_call){ "add.Tensor", RECORDING_BACKWARD, d->module, 0, { dx, own }, { dx } });
+    add_first(a, d, mine, dx, dx_call);
 }
 
 static void put_backward(adapting *a, adapter *d) {
@@ -269,6 +291,7 @@ static void adapt_call(adapting *a, uint32_t call, uint32_t own, uint32_t x) {
     d.own = torch_adapter_width(a->s) < 4 ? narrow : wide;
     d.type = a->autocast ? narrow : d.own;
     put_forward(a, &d);
+    a->end[call] = d.at;
     if (d.node) put_backward(a, &d);
     a->found++;
 }
@@ -354,6 +377,15 @@ static void adapt_calls(adapting *a) {
             adapt_call(a, call, own, x);
 }
 
+/* What code let go of when the module returned it has until the adapter is done. */
+static void hold_arguments(adapting *a, uint32_t calls) {
+    for (uint32_t i = 1; i <= a->known; i++) {
+        edit_storage *s = edit_at(a->e, i);
+        if (s->gone || s->left > calls || !a->end[s->left]) continue;
+        s->left = a->end[s->left], s->loose = true;
+    }
+}
+
 static void freeze(recorded_edit *e) {
     for (uint32_t i = 1; i <= e->storage_count; i++)
         if (edit_at(e, i)->role == RECORDING_GRADIENT) edit_drop(e, i);
@@ -370,11 +402,12 @@ static bool open_adapting(adapting *a) {
     a->gradient = memory_new(2 * modules, sizeof *a->gradient);
     a->of_weight = memory_new(most, sizeof *a->of_weight);
     a->node = memory_new((size_t)calls + 1, sizeof *a->node);
-    return a->block_of && a->weight && a->trained && a->gradient && a->of_weight && a->node;
+    a->end = memory_new((size_t)calls + 1, sizeof *a->end);
+    return a->block_of && a->weight && a->trained && a->gradient && a->of_weight && a->node && a->end;
 }
 
 static void close_adapting(adapting *a) {
-    void *const all[] = { a->block_of, a->weight, a->trained, a->gradient, a->of_weight, a->node };
+    void *const all[] = { a->block_of, a->weight, a->trained, a->gradient, a->of_weight, a->node, a->end };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) memory_free(all[i]);
 }
 
@@ -386,8 +419,10 @@ status recorded_adapt(recorded_edit *e, const torch_settings *s) {
     if (open_adapting(&a)) {
         recorded_blocks(e->r, a.block_of);
         note_weights(&a);
+        uint32_t calls = e->call_count;
         freeze(e);
         adapt_calls(&a);
+        hold_arguments(&a, calls);
         if (s->base_bits == 4) code(&a);
         edit_prune(e);
         if (!a.found) result = no_target(&a);

@@ -8,6 +8,7 @@
 #include "estimate/recorded/recorded_shard.h"
 #include "estimate/recorded/recorded_types.h"
 #include "estimate/recorded/recorded_update.h"
+#include "estimate/recorded/recorded_within.h"
 
 bool recorded_is_rewritten(const recording *r, const torch_settings *s) {
     return s->types != recorded_types_of(r) || s->adapter_rank || torch_is_shared(s) || s->in_backward ||
@@ -91,6 +92,7 @@ status recorded_rewrite(const recording *r, const torch_settings *s, recorded_si
         result = recorded_chunk(&e, &head, s->loss_chunks, wide_gradients);
     uint64_t numbers = numbers_of(&e, RECORDING_PARAMETER); /* before some are coded */
     if (result == STATUS_OK) result = recorded_adapt(&e, s);
+    if (result == STATUS_OK && !s->cuda) recorded_within_mix(&e);
     uint64_t trained = numbers_of(&e, RECORDING_GRADIENT);
     if (s->adapter_rank) numbers += trained;
     if (result == STATUS_OK) recorded_share(&e, s, &sizes->link);

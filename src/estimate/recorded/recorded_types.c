@@ -4,6 +4,7 @@
 
 #include "base/memory.h"
 #include "estimate/recorded/recorded_attention.h"
+#include "estimate/recorded/recorded_within.h"
 
 static const char wide[] = "float32", narrow[] = "bfloat16";
 
@@ -63,37 +64,6 @@ static void widen(recorded_edit *e, bool *widened) {
     }
     memory_free(by);
     memory_free(is_cast);
-}
-
-/* By storage: does it come and go within a call, so that none has it as an operand? */
-static bool *find_within(recorded_edit *e) {
-    bool *within = memory_new((size_t)e->storage_count + 1, sizeof *within);
-    if (!within) e->failed = true;
-    for (uint32_t i = 1; within && i <= e->storage_count; i++) {
-        const edit_storage *s = edit_at(e, i);
-        within[i] = s->role == RECORDING_MADE && s->born && s->died == s->born;
-    }
-    for (uint32_t i = 0; within && i < e->operand_count; i++) within[e->operands[i]] = false;
-    return within;
-}
-
-/* On a CPU products of 16 bits copy what they read within themselves; those of f32 do not. */
-static void forget_copies_within(recorded_edit *e) {
-    bool *within = find_within(e);
-    for (uint32_t i = 1; within && i <= e->storage_count; i++)
-        if (within[i] && strstr(edit_call_name(e, edit_at(e, i)->born), "mm")) edit_drop(e, i);
-    memory_free(within);
-}
-
-/* A copy that a call makes within itself has the type of what it reads first. */
-static void lower_within(recorded_edit *e) {
-    bool *within = find_within(e);
-    for (uint32_t i = 1; within && i <= e->storage_count; i++) {
-        uint32_t call = edit_at(e, i)->born;
-        bool copies = within[i] && is_wide(e, i) && e->calls[call].reads;
-        if (copies && is_narrow(e, edit_reads(e, call)[0])) edit_retype(e, i, narrow);
-    }
-    memory_free(within);
 }
 
 /* ---- which calls cast ---- */
@@ -314,11 +284,12 @@ static void cast_reads(retyping *t, uint32_t call, const char *kind) {
     }
 }
 
-/* The widest of what it reads, of norms that of the first; 0: no float. */
+/* The widest of what it reads, of norms that of the first, and of attention, whose sums are f32; 0: no float.
+ */
 static const char *promoted(const recorded_edit *e, uint32_t call) {
     const char *found = NULL;
-    if (IS_AMONG(e, call, norms) && e->calls[call].reads)
-        return is_narrow(e, edit_reads(e, call)[0]) ? narrow : wide;
+    bool first = IS_AMONG(e, call, norms) || strstr(edit_call_name(e, call), "dot_product");
+    if (first && e->calls[call].reads) return is_narrow(e, edit_reads(e, call)[0]) ? narrow : wide;
     for (uint32_t k = 0; k < e->calls[call].reads; k++) {
         uint32_t x = edit_reads(e, call)[k];
         if (is_counted(e, x)) found = is_narrow(e, x) && found != wide ? narrow : wide;
@@ -695,7 +666,6 @@ static void lower(retyping *t) {
         if (e->calls[call].phase == RECORDING_BACKWARD) retype_backward(t, call);
         if (e->calls[call].phase == RECORDING_UPDATE) retype_makes(e, call, promoted(e, call));
     }
-    lower_within(e);
 }
 
 static void retype(recorded_edit *e, torch_types to, bool cuda, bool own_casts, bool *widened) {
@@ -733,9 +703,10 @@ void recorded_retype(recorded_edit *e, torch_types to, bool cuda, bool own_casts
     bool *widened = memory_new(storages, sizeof *widened);
     const recording_column *said = &e->from->widened;
     for (uint32_t i = 0; widened && i < said->count; i++) widened[said->of[i]] = true;
-    if (to == TORCH_F32) forget_copies_within(e);
+    if (to == TORCH_F32) recorded_within_widen(e);
     if (widened) widen(e, widened);
     if (!widened) e->failed = true;
     if (to != TORCH_F32 && !e->failed) retype(e, to, cuda, own_casts, widened);
+    if (!e->failed) recorded_within_retype(e, cuda);
     memory_free(widened);
 }

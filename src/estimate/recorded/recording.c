@@ -231,6 +231,7 @@ static status read_program(json_reader *r, const char *key, void *into) {
     if (is(key, "events")) return read_numbers(r, &events, &p->events);
     if (is(key, "saved")) return read_numbers(r, &places, &p->saved);
     if (is(key, "widened")) return read_widened(r, p);
+    if (is(key, "within")) return read_numbers(r, &counts, &p->within);
     if (is(key, "saves")) return read_object(r, read_saves, p);
     if (is(key, "visits")) return read_object(r, read_visits, p);
     if (is(key, "shapes")) return read_shapes(r, p);
@@ -401,6 +402,7 @@ static const char *check_program(const recording_program *p, const recording *x,
         if (p->saved.of[i] >= x->modules.count || !p->saved.of[i + 1] || p->saved.of[i + 1] > storages)
             return "something is saved that is not there";
     if (!below(&p->widened, storages + 1)) return "something is cast that is not there";
+    if (!below(&p->within, storages)) return "a call has something within itself that is not there";
     const char *wrong = check_calls(p, x);
     if (!wrong) wrong = check_holds(p, x);
     return wrong ? wrong : check_events(p, state);
@@ -474,7 +476,7 @@ static void close_program(recording_program *p) {
                                          &p->events,      &p->saved,       &p->shape_ranks, &p->shape_dims,
                                          &p->shape_at,    &p->left,        &p->save_module, &p->save_storage,
                                          &p->save_at,     &p->save_used,   &p->save_until,  &p->visit_module,
-                                         &p->visit_calls, &p->visit_saves, &p->widened };
+                                         &p->visit_calls, &p->visit_saves, &p->widened,     &p->within };
     for (size_t i = 0; i < sizeof single / sizeof *single; i++) memory_free(single[i]->of);
     for (int i = 0; i < RECORDING_MOST_RUNS; i++) {
         memory_free(p->shape[i].of);

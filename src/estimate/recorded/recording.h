@@ -61,6 +61,9 @@ typedef struct {
     /* Storages that code casts to f32, also where that does nothing. */
     recording_column widened;
     bool tells_widened; /* else nobody says */
+    /* Storages that calls have within themselves. The one behind each stands for it where the call's floats
+     * have 16 bits in place of f32, or f32 in place of 16 bits. May be missing. */
+    recording_column within;
     bool switched; /* the model's library was told to compute modules again, and each was computed once */
     recording_column shape_ranks, shape_dims;
     recording_column shape_at; /* made from ranks: where in shape_dims a shape begins */
