@@ -517,8 +517,8 @@ static void answers_say_what_they_are_of(void **state) {
     assert_true(command_says("estimate llama-3-8b --framework vllm --device h100-80", 0,
                              "GiB of the cache are left beside the texts that were asked for."));
     assert_true(command_says(
-        "estimate gpt2 --framework snug --device v100-32 --batch 2 --context 128", 0,
-        "of v100-32 its memory counts, and all times are of this machine's: snug has no kernels for it"));
+        "estimate gpt2 --framework snug --device mi300x --batch 2 --context 128", 0,
+        "of mi300x its memory counts, and all times are of this machine's: snug has no kernels for it"));
     assert_true(
         command_says("estimate gpt2 --batch 8 --micro-batch 3 --emit hf", 2, "a step would have 9 samples"));
     assert_true(command_says("estimate gpt2 --batch 2 --micro-batch 4", 2, "a step would have 4 samples"));
