@@ -48,8 +48,9 @@ bool pace_falls(pace_watch *w, int64_t step, double seconds, double processors, 
     double now = w->clock / (double)w->steps;
     *fall = (pace_fall){ now, w->shortest, w->at, share_of(w->clock, w->processors, asked) };
     w->clock = w->processors = 0, w->steps = 0;
-    if (!fall->before || now < fall->before) w->shortest = now, w->at = step;
-    if (!fall->before || !is_slower(now, fall->before) || !is_slower(now, w->told)) return false;
+    bool first = fall->before <= 0;
+    if (first || now < fall->before) w->shortest = now, w->at = step;
+    if (first || !is_slower(now, fall->before) || !is_slower(now, w->told)) return false;
     w->told = now;
     return true;
 }
