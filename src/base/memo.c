@@ -18,7 +18,7 @@ typedef struct kept {
 
 struct memo {
     pthread_mutex_t lock;
-    size_t left; /* bytes that may still be kept */
+    size_t left, kept; /* bytes: that may still be kept, and that are */
     kept *chains[CHAINS];
 };
 
@@ -38,6 +38,13 @@ void memo_close(memo *m) {
         }
     if (m) pthread_mutex_destroy(&m->lock);
     memory_free(m);
+}
+
+size_t memo_bytes(memo *m) {
+    pthread_mutex_lock(&m->lock);
+    const size_t bytes = m->kept;
+    pthread_mutex_unlock(&m->lock);
+    return bytes;
 }
 
 static void *key_of(const kept *k) { return (char *)k->value + k->bytes; }
@@ -68,7 +75,7 @@ void memo_keep(memo *m, const void *key, size_t key_bytes, const void *value, si
         memcpy(k->value, value, bytes);
         memcpy(key_of(k), key, key_bytes);
         m->chains[hash % CHAINS] = k;
-        m->left -= all;
+        m->left -= all, m->kept += all;
     }
     pthread_mutex_unlock(&m->lock);
 }

@@ -9,6 +9,9 @@ typedef struct memo memo;
 memo *memo_open(size_t most);
 void memo_close(memo *m); /* NULL is fine */
 
+/* Bytes of all that is kept. */
+size_t memo_bytes(memo *m);
+
 /* What was kept with this key, and how many bytes it has; it stays there until memo_close. NULL: nothing. */
 const void *memo_find(memo *m, const void *key, size_t key_bytes, size_t *bytes);
 

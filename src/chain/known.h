@@ -19,6 +19,10 @@ void known_close(compose_known *k);
  * layers. */
 memo *known_of(const compose_run *r);
 
+/* Bytes that it takes, which count as held by a search. Which outlines of shallow models it has depends on
+ * which thread was first, so where there are any it counts with all that it may take. */
+uint64_t known_bytes(const compose_run *r);
+
 /* A key in that memo: a text that says what is asked, then the choice's micro-batch and the settings of the
  * passes up to `stage`. */
 enum { KNOWN_KEY_BYTES = PASS_MAX * (PASS_SETTING_BYTES + 1) + 128 };

@@ -35,13 +35,15 @@ static status check_file(const plan *p) {
 static status decide(const setup *s, const search_request *q, decision *d) {
     const search_wish needed = { .budget = s->budget, .plain = true };
     TRY(search_run(q, &needed, &d->front));
+    const uint64_t kept = known_bytes(&q->run);
     const search_point *point = search_pick(&d->front, s->budget);
     bool fits = point != NULL;
     d->point = fits ? *point : d->front.points[0]; /* what comes closest, for the report */
     d->split = compose_split_of(&q->run, &d->point.choice);
     TRY(search_explain(q, &d->front.plain, &d->point, d->shares, PASS_MAX, &d->share_count));
     TRY(search_declined(q, &d->point, s->budget, d->declined, &d->declined_count));
-    d->held_bytes = d->front.held_bytes < most_held(s) ? d->front.held_bytes : most_held(s);
+    d->held_bytes = d->front.held_bytes + known_bytes(&q->run) - kept;
+    if (d->held_bytes > most_held(s)) d->held_bytes = most_held(s);
     TRY(plan_point(s, d));
     return fits ? check_file(&d->plan) : not_within(s, q, d);
 }

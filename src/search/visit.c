@@ -5,6 +5,7 @@
 
 #include "base/memory.h"
 #include "base/threads.h"
+#include "chain/known.h"
 
 /* A failure that says nothing of the choice: no memory for a table, or a mistake of ours. It ends the visit.
  */
@@ -136,7 +137,8 @@ static void look_at_some(void *context, int64_t index, int thread) {
 static uint64_t room_for(const visit *v) {
     const visit_memory *m = v->memory;
     uint64_t each = plan_making_bytes(m->table_bytes + m->table_bytes / 2),
-             code = device_runtime_reserve(0).code, most = compose_apart(v->run) ? UINT64_MAX : m->least_peak;
+             code = device_runtime_reserve(0).code + known_bytes(v->run),
+             most = compose_apart(v->run) ? UINT64_MAX : m->least_peak;
     if (v->run->memory && v->run->memory < most) most = v->run->memory;
     if (v->run->room && v->run->room < most) most = v->run->room;
     return each && most > code + each ? (most - code) / each : 1;
@@ -191,7 +193,8 @@ static void next_stems(walk *w, uint32_t left) {
     for (uint32_t s = 0; s < w->open; s++) compose_stem_close(&w->stems[s]);
     if (w->tight) memory_trim(); /* what is kept for later counts */
     w->at = w->end;
-    uint64_t held = device_runtime_reserve(0).code + w->workers * w->each * plan_making_bytes(m->table_bytes);
+    uint64_t held = device_runtime_reserve(0).code + known_bytes(w->v->run) +
+                    w->workers * w->each * plan_making_bytes(m->table_bytes);
     if (held > m->held) m->held = held;
     for (; w->open && w->first[w->begin + 1] <= w->at; w->open--) w->begin++;
 }

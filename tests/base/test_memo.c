@@ -37,6 +37,7 @@ static void keys_are_found_again(void **state) {
     memo *m = memo_open(1 << 20);
     assert_non_null(m);
     assert_int_equal(find(m, 0), -1);
+    assert_int_equal(memo_bytes(m), 0);
     for (int64_t i = 0; i < KEYS; i++) keep(m, i);
     for (int64_t i = 0; i < KEYS; i++) assert_int_equal(find(m, i), i);
     assert_int_equal(find(m, KEYS), -1);
@@ -74,6 +75,7 @@ static void no_more_than_there_is_room(void **state) {
         kept += find(m, i) == i;
     }
     assert_true(kept > 10 && kept <= 4096 / (int64_t)sizeof(int64_t));
+    assert_true(memo_bytes(m) > (size_t)kept * sizeof(int64_t) && memo_bytes(m) <= 4096);
     assert_int_equal(find(m, 0), 0);
     memo_close(m);
 }

@@ -201,6 +201,30 @@ static uint64_t weights_of(const setup *s, const compose_choice *c) {
     return bytes;
 }
 
+/* What is kept counts as held: all that it may become where outlines are among it. */
+static void what_is_kept_counts_as_held(void **state) {
+    (void)state;
+    for (int deep = 0; deep < 2; deep++) {
+        device_elsewhere at;
+        setup s;
+        compose_known known;
+        search_front without = { 0 }, with = { 0 };
+        open_deep(&at, deep ? 40 : 2, 1, &s);
+        search_request *q = &s.request;
+        assert_int_equal(known_bytes(&q->run), 0);
+        must(search_run(q, &(search_wish){ .budget = s.budget }, &without)); /* knows for itself */
+        known_open(&known, &q->run);
+        must(search_run(q, &(search_wish){ .budget = s.budget }, &with));
+        const uint64_t kept = known_bytes(&q->run);
+        assert_true(memo_bytes(known.memo) > 0 && kept >= memo_bytes(known.memo));
+        assert_int_equal(kept == memo_bytes(known.memo), !deep);
+        assert_int_equal(with.held_bytes, without.held_bytes);
+        search_close(&with), search_close(&without);
+        known_close(&known);
+        setup_close(&s);
+    }
+}
+
 /* Where weights alone are too large no pass has to run, and where a limit leaves room for them it has to. */
 static void stems_give_up(void **state) {
     (void)state;
@@ -235,6 +259,7 @@ int main(void) {
                                         cmocka_unit_test(waiting_is_bounded),
                                         cmocka_unit_test(sketches_tell_what_persists),
                                         cmocka_unit_test(shallow_models_are_outlined_once),
+                                        cmocka_unit_test(what_is_kept_counts_as_held),
                                         cmocka_unit_test(stems_give_up) };
     return cmocka_run_group_tests_name("deep models", tests, NULL, NULL);
 }

@@ -15,6 +15,7 @@
 
 #include "base/memory.h"
 #include "base/threads.h"
+#include "chain/known.h"
 #include "io/scratch.h"
 #include "run/setup.h"
 #include "sanitized.h"
@@ -420,11 +421,19 @@ static void there_is_always_room_for_one(void **state) {
     } cases[] = { { code - each / 2, 1 },     { code - 1, 1 },        { code, 1 },
                   { code + each / 2, 1 },     { code + each, 1 },     { code + 2 * each, 2 },
                   { code + 6 * each - 1, 2 }, { code + 6 * each, 6 }, { 0, 6 } };
+    static const char something[100000];
     threads_set(2);
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < 2 * (sizeof cases / sizeof *cases); i++) {
+        const bool knows = i % 2; /* then what is kept leaves as much less room, and is held too */
         visit_memory memory = visit_memory_none;
+        compose_known known;
         memory.table_bytes = TABLES;
-        run.memory = cases[i].memory;
+        known_open(&known, &run);
+        memo_keep(known.memo, "", 0, something, sizeof something);
+        const uint64_t kept = knows ? known_bytes(&run) : 0;
+        if (!knows) run.known = NULL;
+        assert_true(!knows || kept > sizeof something);
+        run.memory = cases[i / 2].memory ? cases[i / 2].memory + kept : 0;
         visit v = { .run = &run,
                     .memory = &memory,
                     .reach = { .peak_bytes = UINT64_MAX, .seconds = HUGE_VAL },
@@ -432,7 +441,9 @@ static void there_is_always_room_for_one(void **state) {
                     .choice = first_of,
                     .take = forget };
         must(visit_all(&v, 1));
-        assert_int_equal(memory.held, code + cases[i].at_once * plan_making_bytes(memory.table_bytes));
+        assert_int_equal(memory.held,
+                         code + kept + cases[i / 2].at_once * plan_making_bytes(memory.table_bytes));
+        known_close(&known);
     }
     trial_close(t);
 }
