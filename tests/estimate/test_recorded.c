@@ -492,6 +492,8 @@ static void what_contradicts_itself_is_refused(void **state) {
     is_refused_with("\"model\":", "\"modle\":", "not whole");
     is_refused_with("\"runs\":[[2,64],[3,64],[2,32]]", "\"runs\":[]", "no runs");
     is_refused_with("\"strings\":[", "\"string\":[", "no name or type");
+    /* what stands for the other type lies behind it, so the last storage has none */
+    is_refused_with("\"events\":[0,", "\"within\":[175],\"events\":[0,", "within itself that is not there");
     is_refused_with("\"left\":[", "\"left\":[0,", "what is kept differ in length");
     is_refused_with("\"at\":[0", "\"at\":[600000", "behind a call that is not there");
     is_refused_with("\"visits\":{\"module\":[0", "\"visits\":{\"module\":[600000", "kept that is not there");
