@@ -127,6 +127,8 @@ static status read_dino(json_value root, vit_config *c) {
     c->patch = 14, c->ratio = 4, c->bias_qkv = true, c->masked = true, c->epsilon = 1e-6;
     TRY(read_encoder(root, c));
     TRY(json_optional_number(root, "mlp_ratio", 1e-3, 1e4, &c->ratio));
+    c->task.layer_scale = 1;
+    TRY(json_optional_number(root, "layerscale_value", 0, 1e6, &c->task.layer_scale));
     TRY(json_optional_bool(root, "use_swiglu_ffn", &c->gated));
     TRY(json_optional_bool(root, "use_mask_token", &c->masked));
     c->inner = vit_dino_inner(c->channels, c->ratio, c->gated);
@@ -142,6 +144,7 @@ static void put_dino(json_writer *w, const vit_config *c) {
         json_put_integer(w, "mlp_ratio", whole);
     else
         json_put_real(w, "mlp_ratio", c->ratio);
+    json_put_real(w, "layerscale_value", c->task.layer_scale);
     json_put_bool(w, "use_swiglu_ffn", c->gated);
     json_put_bool(w, "use_mask_token", c->masked);
 }
@@ -247,15 +250,15 @@ static void put_resnet(json_writer *w, const resnet_config *c) {
 
 static status read_convnext(json_value root, convnext_config *c) {
     static const int64_t usual[8] = { 96, 192, 384, 768, 3, 3, 9, 3 };
-    double scale = 1e-6;
     *c = (convnext_config){ .patch = 4, .epsilon = 1e-12 };
     TRY(read_task(root, &c->task));
     TRY(read_patch(root, &c->patch));
     TRY(read_stages(root, usual, CONVNEXT_MOST_STAGES, &c->stages, c->channels, c->depths));
     TRY(expect(root, "hidden_act", "gelu"));
     TRY(json_optional_number(root, "layer_norm_eps", 0, 1, &c->epsilon));
-    TRY(json_optional_number(root, "layer_scale_init_value", 0, 1e6, &scale));
-    c->scaled = scale > 0;
+    c->task.layer_scale = 1e-6;
+    TRY(json_optional_number(root, "layer_scale_init_value", 0, 1e6, &c->task.layer_scale));
+    c->scaled = c->task.layer_scale > 0;
     return STATUS_OK;
 }
 
@@ -267,7 +270,7 @@ static void put_convnext(json_writer *w, const convnext_config *c) {
     put_list(w, "depths", c->depths, c->stages);
     json_put_integer(w, "num_stages", c->stages); /* transformers does not count them */
     json_put_real(w, "layer_norm_eps", c->epsilon);
-    json_put_real(w, "layer_scale_init_value", c->scaled ? 1e-6 : 0);
+    json_put_real(w, "layer_scale_init_value", c->task.layer_scale);
 }
 
 /* ---- any of them ---- */

@@ -146,6 +146,7 @@ static status read_convnext(json_value root, json_value arguments, const archite
     memcpy(c->channels, a->sizes, 4 * sizeof *a->sizes);
     memcpy(c->depths, a->sizes + 4, 4 * sizeof *a->sizes);
     TRY(read_input(root, &c->task));
+    c->task.layer_scale = 1e-6;
     TRY(check_arguments(arguments, known));
     TRY(read_list(arguments, "dims", c->channels, &c->stages));
     return read_list(arguments, "depths", c->depths, &c->stages);

@@ -97,7 +97,7 @@ static uint32_t fields(const model *m, int64_t context, model_field out[MODEL_MA
 }
 
 /* Normal matrices and kernels; scales 1, biases 0. Convolutions that a rectifier follows begin as He et al.
- * have it (arXiv:1502.01852); the scales that ConvNeXt's blocks end in are small. */
+ * have it (arXiv:1502.01852); the scales that blocks end in as the task says. */
 static void initial(const model *m, const char *parameter, const shape *s, model_initial *out) {
     bool bias = text_ends_with(parameter, ".bias") || text_ends_with(parameter, ".running_mean"),
          rectified = strcmp(m->family, "resnet") == 0 && s->rank == 4;
@@ -106,8 +106,8 @@ static void initial(const model *m, const char *parameter, const shape *s, model
         out->deviation = sqrtf(2 / (float)(s->dim[0] * s->dim[2] * s->dim[3]));
     else if (s->rank > 1)
         out->deviation = 0.02f;
-    else if (text_ends_with(parameter, ".layer_scale_parameter"))
-        out->mean = 1e-6f;
+    else if (text_ends_with(parameter, ".layer_scale_parameter") || text_ends_with(parameter, ".lambda1"))
+        out->mean = (float)((const images_task *)m->config)->layer_scale;
     else if (!bias)
         out->mean = 1;
 }

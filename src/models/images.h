@@ -10,6 +10,7 @@
 typedef struct {
     int64_t height, width, channels; /* of the images */
     int64_t labels;                  /* classes */
+    double layer_scale; /* what a block's factors for its channels begin with; ConvNeXt 0: it has none */
 } images_task;
 
 enum { IMAGES_MOST_SIDE = 1 << 14, IMAGES_MOST_CHANNELS = 1 << 16, IMAGES_MOST_BLOCKS = 1024 };

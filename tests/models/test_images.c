@@ -112,6 +112,39 @@ static void the_tower_of_a_whole_clip_is_found(void **state) {
     assert_int_equal(c.vit.patch, 32);
 }
 
+/* Blocks end in factors that begin as the configuration says, and is it silent as the paper has it. */
+static void blocks_end_in_the_scale_that_is_said(void **state) {
+    (void)state;
+    static const struct {
+        const char *words, *parameter;
+        float mean;
+    } cases[] = {
+        { "{ \"model_type\": \"dinov2\" }", "dinov2.encoder.layer.0.layer_scale2.lambda1", 1 },
+        { "{ \"model_type\": \"dinov2\", \"layerscale_value\": 0.5 }",
+          "dinov2.encoder.layer.1.layer_scale1.lambda1", 0.5f },
+        { "{ \"model_type\": \"convnext\" }", "convnext.x.layer_scale_parameter", 1e-6f },
+        { "{ \"model_type\": \"convnext\", \"layer_scale_init_value\": 0.25 }",
+          "convnext.x.layer_scale_parameter", 0.25f },
+        { "{ \"architecture\": \"convnext_tiny\", \"num_classes\": 10 }", "convnext.x.layer_scale_parameter",
+          1e-6f },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        model_config once, twice;
+        model m;
+        text written = { 0 };
+        model_initial is;
+        const shape s = SHAPE(8);
+        if (build_read_text(cases[i].words, &once) != STATUS_OK) fail_msg("%s", status_message());
+        families_model(&once, "m", &m);
+        m.initial(&m, cases[i].parameter, &s, &is);
+        if (is.mean != cases[i].mean || is.deviation != 0) fail_msg("%s: %g", cases[i].words, is.mean);
+        model_config_text(&once, &written);
+        assert_int_equal(build_read_text(written.data, &twice), STATUS_OK);
+        assert_true(once.vit.task.layer_scale == twice.vit.task.layer_scale);
+        text_close(&written);
+    }
+}
+
 static void configurations_are_written_as_they_are_read(void **state) {
     (void)state;
     static const char *const words[] = {
@@ -260,6 +293,7 @@ int main(void) {
                                         cmocka_unit_test(images_shrink_as_in_the_papers),
                                         cmocka_unit_test(norms_differ_between_training_and_evaluation),
                                         cmocka_unit_test(the_tower_of_a_whole_clip_is_found),
+                                        cmocka_unit_test(blocks_end_in_the_scale_that_is_said),
                                         cmocka_unit_test(configurations_are_written_as_they_are_read),
                                         cmocka_unit_test(hostile_ones_get_one_sentence),
                                         cmocka_unit_test(what_cannot_be_built_is_refused),
