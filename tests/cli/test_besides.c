@@ -55,49 +55,50 @@ static const char llama[] =
                            "\"n_head\": 4, \"n_positions\": 512, \"resid_pdrop\": 0.0, "
                            "\"embd_pdrop\": 0.0, \"attn_pdrop\": 0.0 }";
 
-/* bench/results/grpo.md, on a CPU: what Python's functions hold of a block and of all blocks, positions of
- * each text, and keys that were turned in f32. */
-static void generating_holds_what_functions_hold(void **state) {
-    (void)state;
-    static const struct {
-        const char *config, *more;
-        double measured; /* MB; prompts have a token less than the estimate's */
-    } points[] = { { llama, "--dtype float32", 99.29 },
-                   { llama, "--dtype autocast", 99.76 },
-                   { gpt2, "--dtype float32", 95.90 },
-                   { gpt2, "--dtype autocast", 88.68 } };
-    for (size_t i = 0; i < sizeof points / sizeof *points; i++) {
-        char line[256];
+typedef struct {
+    const char *config, *more;
+    double measured; /* MB, bench/results/grpo.md, on a CPU */
+} measured_point;
+
+/* What `options` and the point's own ask lies within `part` of what was measured. */
+static void expect_measured(const measured_point *points, size_t count, const char *options, const char *key,
+                            double part) {
+    for (size_t i = 0; i < count; i++) {
+        char line[384];
         scratch_write("small.json", points[i].config, strlen(points[i].config));
         snprintf(line, sizeof line,
                  "estimate small.json %s --device cpu --batch 8 --context 128 --json --quiet "
-                 "--optimizer-kernels foreach",
-                 points[i].more);
-        expect_near(asked(line, "generating_bytes.likely"), points[i].measured * 1e6, 0.003);
+                 "--optimizer-kernels foreach %s",
+                 points[i].more, options);
+        expect_near(asked(line, key), points[i].measured * 1e6, part);
     }
+}
+
+/* What Python's functions hold of a block and of all blocks, positions of each text, and keys that were
+ * turned in f32. Prompts have a token less than the estimate's. */
+static void generating_holds_what_functions_hold(void **state) {
+    (void)state;
+    static const measured_point points[] = { { llama, "--dtype float32", 99.29 },
+                                             { llama, "--dtype autocast", 99.76 },
+                                             { gpt2, "--dtype float32", 95.90 },
+                                             { gpt2, "--dtype autocast", 88.68 } };
+    expect_measured(points, sizeof points / sizeof *points, "", "generating_bytes.likely", 0.003);
 }
 
 /* TRL's own steps, likewise: texts of 96 tokens and 32 more, in groups of 4. */
 static void texts_hold_what_functions_hold(void **state) {
     (void)state;
-    static const struct {
-        const char *config, *more;
-        double measured; /* MB */
-    } points[] = { { llama, "--dtype float32", 95.61 },
-                   { llama, "", 97.25 },
-                   { llama, "--dtype float32 --adapter-rank 8 --base-bits 32", 43.40 },
-                   { gpt2, "--dtype float32", 88.28 },
-                   { gpt2, "", 84.23 },
-                   { gpt2, "--dtype float32 --adapter-rank 8 --base-bits 32", 46.75 } };
-    for (size_t i = 0; i < sizeof points / sizeof *points; i++) {
-        char line[384];
-        scratch_write("small.json", points[i].config, strlen(points[i].config));
-        snprintf(line, sizeof line,
-                 "estimate small.json %s --device cpu --trainer grpo --batch 8 --micro-batch 8 --context 128 "
-                 "--completion 32 --generations 4 --shortest 128 --json --quiet --optimizer-kernels foreach",
-                 points[i].more);
-        expect_near(asked(line, "rollouts_bytes.likely"), points[i].measured * 1e6, 0.001);
-    }
+    static const measured_point points[] = {
+        { llama, "--dtype float32", 95.61 },
+        { llama, "", 97.25 },
+        { llama, "--dtype float32 --adapter-rank 8 --base-bits 32", 43.40 },
+        { gpt2, "--dtype float32", 88.28 },
+        { gpt2, "", 84.23 },
+        { gpt2, "--dtype float32 --adapter-rank 8 --base-bits 32", 46.75 }
+    };
+    expect_measured(points, sizeof points / sizeof *points,
+                    "--trainer grpo --micro-batch 8 --completion 32 --generations 4 --shortest 128",
+                    "rollouts_bytes.likely", 0.001);
 }
 
 /* Older libraries made logits of the whole prompt, in 16 bits and in f32: 6 bytes each. What today is the
