@@ -100,8 +100,10 @@ static void the_loss_is_what_its_code_holds(void **state) {
     assert_true(asked(s).at.logits == 12 * tokens * 128256 + head);
     s.tensor = 2;
     assert_true(asked(s).at.logits == 16 * tokens * 128256 / 2 + head);
+    assert_true(asked(s).at.left == 2 * tokens * 128256 / 2);
     s = plain, s.loss = TITAN_LOSS_CHUNKED, s.checkpoint = TITAN_FULL;
     titan_stage chunked = asked(s).at;
+    assert_true(chunked.logits > 0 || chunked.left == 0);
     s.loss = TITAN_LOSS_PLAIN;
     assert_true(chunked.live < asked(s).at.live);
 }

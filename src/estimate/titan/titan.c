@@ -139,16 +139,22 @@ static double differentiating(const sizes *z) {
 
 /* ---- the loss ---- */
 
+static double cut_of(const sizes *z) { return z->s->loss == TITAN_LOSS_CHUNKED ? TITAN_CHUNKS : 1; }
+
 /* Logits in bf16 and f32 and their log-softmax; on the way back the log-softmax, and two more in f32. Where
  * products are divided it is written out: one more of these. Compiled, it reads logits in bf16 and makes
  * gradients in bf16; divided, it keeps the log-softmax as well. */
 static double logits_of(const sizes *z) {
     bool fused = z->s->compiled && !z->s->eager_loss, divided = z->s->tensor > 1;
-    double each = fused     ? (divided ? 8 : 4)
-                  : divided ? 16
-                            : 12,
-           cut = z->s->loss == TITAN_LOSS_CHUNKED ? TITAN_CHUNKS : 1;
-    return each * z->tokens * (double)z->h.vocabulary / tensor_of(z) / cut;
+    double each = fused ? (divided ? 8 : 4) : divided ? 16 : 12;
+    return each * z->tokens * (double)z->h.vocabulary / tensor_of(z) / cut_of(z);
+}
+
+/* Logits in bf16 and in f32 lie side by side and are given back before backward: room for one tensor of f32
+ * and half of another. The half stays empty until gradients are rounded to bf16. A compiled loss has no f32,
+ * but both published runs with one hold as much more. */
+static double left_of(const sizes *z) {
+    return 2 * z->tokens * (double)z->h.vocabulary / tensor_of(z) / cut_of(z);
 }
 
 /* The last norm's result, gathered for the head; of chunks also its gradient in f32. */
@@ -238,6 +244,7 @@ static titan_stage stage_of(const sizes *z, int64_t device) {
         r.temporaries = s->foreach ? h.weights : 0;
     }
     r.streams = streams_of(z, &h, r.gradients > 0);
+    r.left = r.logits > 0 ? left_of(z) : 0;
     if (s->gathers_float8) {
         double eight = z->n.matrices / tensor_of(z);
         r.saved = eight * (s->pipeline > 1 ? h.layers : 2) + eight;
@@ -246,6 +253,8 @@ static titan_stage stage_of(const sizes *z, int64_t device) {
     return r;
 }
 
+double titan_held(const titan_stage *at) { return at->live + at->streams + at->left; }
+
 status titan_estimate(const model *m, const model_config *c, const titan_settings *s, titan_result *r) {
     sizes z;
     *r = (titan_result){ .stages = s->pipeline, .shards = shards_of(s) };
@@ -253,7 +262,7 @@ status titan_estimate(const model *m, const model_config *c, const titan_setting
     for (int64_t i = 0; i < s->pipeline; i++) {
         titan_stage at = stage_of(&z, i);
         r->share = fmax(r->share, at.weights / 4);
-        if (i && at.live + at.streams <= r->at.live + r->at.streams) continue;
+        if (i && titan_held(&at) <= titan_held(&r->at)) continue;
         r->at = at, r->stage = i;
     }
     return STATUS_OK;

@@ -47,7 +47,8 @@ typedef struct {
     double gathered;                         /* weights that are whole, and gradients of a block's */
     double activations, logits, temporaries; /* at the peak */
     double streams;                          /* what FSDP's streams hold in segments of their own */
-    double saved;                            /* bytes that FSDP's weights of 8 bits save of all that */
+    double left;  /* room that logits in bf16 leave at the loss; reserved, not live */
+    double saved; /* bytes that FSDP's weights of 8 bits save of all that */
     const char *peak_in;
     double layers, kept; /* of the stage; micro-batches, of virtual stages theirs */
     double live;
@@ -68,6 +69,9 @@ int64_t titan_least_devices(const titan_settings *s);
 status titan_check(const model *m, const model_config *c, const titan_settings *s);
 /* `s` has passed titan_check. */
 status titan_estimate(const model *m, const model_config *c, const titan_settings *s, titan_result *r);
+
+/* Bytes that the allocator holds for it, without what its pieces leave between them. */
+double titan_held(const titan_stage *at);
 
 /* ---- within this room ---- */
 
