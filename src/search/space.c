@@ -9,6 +9,7 @@
 #include "chain/known.h"
 
 enum { MAX_SETTINGS = 127, MAX_MICRO = 128 }; /* of a pass; of a request. Both fail rather than drop any */
+enum { AT_ONCE = 16 };                        /* micro-batches whose settings are listed beside each other */
 
 /* ---- settings, each stored once ---- */
 
@@ -341,32 +342,69 @@ static status merge(space *s, const space *part) {
     return STATUS_OK;
 }
 
-/* What is left out for want of memory may be possible: no part may go missing so. */
-static status enumerate_and_merge(const search_request *q, int64_t micro_batch, space *s, status *failed) {
-    enumeration part = { .q = q };
+/* The parts that are listed at once, each of one micro-batch. */
+typedef struct {
+    const search_request *q;
+    const int64_t *micro;
+    space found[AT_ONCE];
+    status how[AT_ONCE];
+} parts;
+
+static void list_part(void *context, int64_t index, int thread) {
+    parts *p = context;
+    enumeration part = { .q = p->q };
+    (void)thread;
+    p->how[index] = enumerate_micro_batch(&part, p->micro[index]);
+    p->found[index] = part.found;
+}
+
+/* What is left out for want of memory may be possible: no part may go missing so. The sentence of a part that
+ * failed on another thread is that of doing it once more. */
+static status list_parts_at(parts *p, uint32_t from, uint32_t count, space *s) {
     uint64_t refused = memory_refused();
-    *failed = enumerate_micro_batch(&part, micro_batch);
-    status result = *failed == STATUS_FAILED ? STATUS_FAILED : STATUS_OK;
+    status result = STATUS_OK;
+    p->micro += from;
+    if (count == 1)
+        list_part(p, 0, 0);
+    else
+        threads_for(count, list_part, p);
+    for (uint32_t i = 0; i < count && result == STATUS_OK; i++) {
+        if (p->how[i] != STATUS_FAILED) continue;
+        space_close(&p->found[i]);
+        list_part(p, i, 0);
+        result = p->how[i] == STATUS_FAILED ? STATUS_FAILED : STATUS_OK;
+    }
     if (result == STATUS_OK && memory_refused() != refused)
         result = status_set(STATUS_FAILED, "there is no memory to look for a plan");
-    if (result == STATUS_OK) result = merge(s, &part.found);
-    space_close(&part.found);
+    for (uint32_t i = 0; i < count; i++) {
+        if (result == STATUS_OK) result = merge(s, &p->found[i]);
+        space_close(&p->found[i]);
+    }
+    p->micro -= from;
     return result;
 }
 
-/* One micro-batch after the other. Each makes graphs as large as a candidate's, and nobody knows yet for how
- * many there is memory; all of them take some percent of a search. One that cannot be done is no failure
- * while another can. Where none can, the first, which is the largest, says why. */
+/* Each micro-batch makes graphs as large as a candidate's, and nobody knows yet for how many there is memory:
+ * so one after the other, but where the budget is not of the memory that they lie in. */
+static uint32_t parts_at_once(const search_request *q) {
+    bool plenty = compose_apart(&q->run) && !q->run.away_limit;
+    uint32_t most = plenty ? (uint32_t)threads_count() : 1;
+    return most < AT_ONCE ? most : AT_ONCE;
+}
+
+/* A micro-batch that cannot be done is no failure while another can. Where none can, the first, which is the
+ * largest, says why. */
 status space_open(const search_request *q, space *s) {
     *s = (space){ 0 };
     int64_t micro[MAX_MICRO];
-    uint32_t count = list_micro_batches(q, micro);
-    status failed = STATUS_OK;
+    uint32_t count = list_micro_batches(q, micro), most = parts_at_once(q);
+    parts p = { .q = q, .micro = micro };
     TRY(open_known(s));
-    for (uint32_t i = 0; i < count; i++) TRY(enumerate_and_merge(q, micro[i], s, &failed));
+    for (uint32_t i = 0; i < count; i += most)
+        TRY(list_parts_at(&p, i, count - i < most ? count - i : most, s));
     if (s->stem_count) return STATUS_OK;
-    TRY(enumerate_and_merge(q, micro[0], s, &failed)); /* its sentence once more */
-    return failed == STATUS_OK ? nothing_left(q) : failed;
+    TRY(list_parts_at(&p, 0, 1, s)); /* its sentence once more */
+    return p.how[0] == STATUS_OK ? nothing_left(q) : p.how[0];
 }
 
 void space_close(space *s) {
