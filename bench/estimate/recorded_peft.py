@@ -26,6 +26,7 @@ import transformers  # noqa: E402
 import peft  # noqa: E402
 
 BATCH, LENGTH = 4, 768
+LONGEST = 600  # seconds of recording
 BASE = {"hidden_size": 3072, "intermediate_size": 8192, "num_hidden_layers": 28, "num_attention_heads": 24,
         "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 128256, "max_position_embeddings": 131072,
         "rms_norm_eps": 1e-5, "tie_word_embeddings": True,
@@ -86,7 +87,10 @@ def compare(snug, path):
         step = str(pathlib.Path(folder) / "step.json")
         # in a process of its own: where torch itself crashes, that one ends alone
         line = [sys.executable, __file__, str(path), "--record", step]
-        done = subprocess.run(line, capture_output=True, text=True, check=False)
+        try:
+            done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=LONGEST)
+        except subprocess.TimeoutExpired:
+            raise ValueError(f"recording takes more than {LONGEST} s") from None
         if done.returncode:
             raise ValueError((done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1])
         return estimate(snug, step), result["train_info"]["accelerator_memory_max"]

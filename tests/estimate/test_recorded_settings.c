@@ -312,6 +312,36 @@ static void pieces_under_autocast_take_what_is_counted(void **state) {
     recording_close(&r);
 }
 
+/* Autocast holds its copies of weights until forward is over, and so to the loss of the last piece; a module
+ * that is computed again does not let go of them before. */
+static void copies_of_weights_stay_to_the_last_piece(void **state) {
+    recording r;
+    recorded_sizes sizes;
+    recording_program p;
+    torch_settings s = plain();
+    uint32_t copies = 0, last = 0, at = 0;
+    (void)state;
+    s.types = TORCH_AUTOCAST, s.loss_chunks = 2;
+    assert_int_equal(recording_read(AUTOCAST, &r), STATUS_OK);
+    assert_int_equal(recorded_sizes_find(&r, s.batch, s.context, false, &sizes), STATUS_OK);
+    assert_int_equal(recorded_rewrite(&r, &s, &sizes, &p), STATUS_OK);
+    for (uint32_t call = 1; call <= p.call_name.count; call++)
+        if (p.phase.of[call - 1] == RECORDING_FORWARD) last = call;
+    for (uint32_t call = 1; call <= p.call_name.count; call++) {
+        const int64_t *operands = p.operands.of + at;
+        at += (uint32_t)(p.reads.of[call - 1] + p.makes.of[call - 1]);
+        bool cast = strcmp(p.strings.of[p.call_name.of[call - 1]], "_to_copy.default") == 0 &&
+                    p.phase.of[call - 1] == RECORDING_FORWARD;
+        if (!cast || p.role.of[operands[0] - 1] != RECORDING_PARAMETER) continue;
+        copies++;
+        assert_true(p.left.of[operands[1] - 1] >= last);
+    }
+    assert_true(copies > 4);
+    edit_close_program(&p);
+    recorded_sizes_close(&sizes);
+    recording_close(&r);
+}
+
 /* ---- what a CPU's calls have within themselves ---- */
 
 /* As PyTorch counts them of the step itself (tools/record_step.py), but for a few numbers without dimensions.
@@ -683,6 +713,7 @@ int main(void) {
         cmocka_unit_test(with_casts_attention_is_the_other_recording),
         cmocka_unit_test(attention_takes_what_is_counted),
         cmocka_unit_test(pieces_under_autocast_take_what_is_counted),
+        cmocka_unit_test(copies_of_weights_stay_to_the_last_piece),
         cmocka_unit_test(what_is_within_calls_has_their_types),
         cmocka_unit_test(where_types_meet_a_cpu_copies),
         cmocka_unit_test(convolutions_have_what_was_recorded_of_the_other_type),

@@ -495,6 +495,18 @@ static void add_tied_in_place(chunking *c, uint32_t weight) {
     memory_free(by);
 }
 
+/* What code or autocast let go of when the loss was there, copies of weights above all, stays to the last
+ * piece's. */
+static void stay_to_the_last(chunking *c) {
+    recorded_edit *e = c->e;
+    for (uint32_t i = 1; i <= recording_storages(e->from); i++) {
+        edit_storage *s = edit_at(e, i);
+        if (s->gone || s->left != c->h->loss) continue;
+        s->left = c->at;
+        if (s->died == c->h->loss) s->loose = true;
+    }
+}
+
 /* `forward`: behind which call; `backward`: in whose place, 0: nothing is trained. */
 static void put_pieces(chunking *c, piece *pieces, uint32_t *rows, uint32_t count, uint32_t forward,
                        uint32_t backward) {
@@ -512,6 +524,7 @@ static void put_pieces(chunking *c, piece *pieces, uint32_t *rows, uint32_t coun
     }
     uint32_t last = edit_makes(c->e, pieces[used - 1].loss)[0];
     put(c, (edit_new_call){ "div.Tensor", RECORDING_FORWARD, 0, 0, { last }, { c->total } });
+    stay_to_the_last(c);
     if (!backward) return;
     c->at = c->e->calls[backward].before, c->pieces = used;
     take_out(c, backward);
