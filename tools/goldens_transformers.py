@@ -102,11 +102,20 @@ FAMILIES = {
 }
 ENCODER_SIZES = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48, vocab_size=61,
                      max_position_embeddings=24, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+MODERN_THETAS = dict(full_attention=dict(rope_type="default", rope_theta=300.0),
+                     sliding_attention=dict(rope_type="default", rope_theta=20.0))
+MODERN = dict(num_hidden_layers=3, local_attention=10, pad_token_id=0, bos_token_id=1, eos_token_id=2, cls_token_id=1,
+              sep_token_id=2, rope_parameters=MODERN_THETAS)
 ENCODERS = {
     "bert": ("BertConfig", dict(layer_norm_eps=1e-5, pad_token_id=0)),
     "roberta": ("RobertaConfig", dict(hidden_act="gelu_new", max_position_embeddings=26, type_vocab_size=1)),
     "xlm-roberta": ("XLMRobertaConfig", dict(max_position_embeddings=26, type_vocab_size=1)),
     "data2vec-text": ("Data2VecTextConfig", dict(max_position_embeddings=26, type_vocab_size=1)),
+    # windows of tokens that see 5 to both sides, and thetas that tell the two kinds of layers apart
+    "modernbert": ("ModernBertConfig", dict(**MODERN)),
+    "modernbert_biased": ("ModernBertConfig", dict(
+        **MODERN, attention_bias=True, mlp_bias=True, norm_bias=True, classifier_bias=True, decoder_bias=False,
+        tie_word_embeddings=False, hidden_activation="silu", classifier_activation="gelu_pytorch_tanh")),
     "distilbert": ("DistilBertConfig", dict(dim=32, n_layers=2, n_heads=4, hidden_dim=48, dropout=0.0,
                                             attention_dropout=0.0)),
 }
@@ -150,6 +159,9 @@ JUDGES = {
     "distilbert_classes": ("DistilBertConfig", dict(vocab_size=61, max_position_embeddings=24, dim=32, n_layers=2,
                                                     n_heads=4, hidden_dim=48, dropout=0.0, attention_dropout=0.0,
                                                     seq_classif_dropout=0.0, num_labels=JUDGED)),
+    "modernbert_classes": ("ModernBertConfig", dict(
+        **MODERN, hidden_size=32, num_attention_heads=4, intermediate_size=48, vocab_size=61,
+        max_position_embeddings=24, num_labels=JUDGED)),
     "gpt2_classes": ("GPT2Config", dict(vocab_size=61, n_positions=24, n_embd=32, n_layer=2, n_head=4, resid_pdrop=0.0,
                                         embd_pdrop=0.0, attn_pdrop=0.0, pad_token_id=1, bos_token_id=2,
                                         eos_token_id=2, num_labels=JUDGED)),
@@ -171,8 +183,14 @@ def name_in_files(family, name):
     return "embed_out.weight" if family == "gpt_neox" and name == "lm_head.weight" else name
 
 
+def attention_of(config):
+    """ModernBERT written out casts scores to f32, where what a row does not see is minus infinity: rows behind a text,
+    of which a window may see nothing else, are no numbers then."""
+    return "sdpa" if config.model_type == "modernbert" else "eager"
+
+
 def model_of(config, of_pictures=None):
-    config._attn_implementation = "eager"
+    config._attn_implementation = attention_of(config)
     config._experts_implementation = "eager"  # grouped products have no double precision
     kind = transformers.AutoModelForCausalLM
     if config.model_type in ENCODERS:
@@ -243,7 +261,7 @@ def texts_of_all_lengths(step, padding):
 
 def judge_of(config):
     """The weights that snug has: a pooler that the head does not use would be none of them."""
-    config._attn_implementation = "eager"
+    config._attn_implementation = attention_of(config)
     model = transformers.AutoModelForSequenceClassification.from_config(config).double()
     model.train()
     with torch.no_grad():
@@ -319,6 +337,8 @@ def main():
         sizes = ENCODER_SIZES if family in ENCODERS else SIZES
         if family.startswith("falcon"):
             sizes = {key: value for key, value in SIZES.items() if key != "intermediate_size"}
+        if family.startswith("modernbert"):
+            sizes = {key: value for key, value in SIZES.items() if key not in MODERN and not key.startswith("tie_")}
         if family == "distilbert":
             sizes = dict(vocab_size=61, max_position_embeddings=24)
         if family in ANSWERERS:

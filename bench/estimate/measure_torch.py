@@ -88,6 +88,9 @@ WITHOUT_BLOCKS = ("resnet", "resnet-basic", "convnext")  # no attention, and tra
 # Those that fill gaps, and those that answer: T5's source and target are as long as the context.
 BERT = dict(hidden_size=256, num_hidden_layers=4, num_attention_heads=8, intermediate_size=1024, vocab_size=4096,
             max_position_embeddings=514)
+MODERN = dict(hidden_size=256, num_hidden_layers=4, num_attention_heads=8, intermediate_size=704, vocab_size=4096,
+              max_position_embeddings=512, pad_token_id=0, bos_token_id=1, eos_token_id=2, cls_token_id=1,
+              sep_token_id=2)
 T5 = dict(d_model=256, d_kv=32, d_ff=1024, num_layers=3, num_heads=8, vocab_size=4096, n_positions=512,
           decoder_start_token_id=0)
 READERS = {
@@ -95,6 +98,10 @@ READERS = {
     "roberta": ("RobertaConfig", dict(**BERT, type_vocab_size=1)),
     "xlm-roberta": ("XLMRobertaConfig", dict(**BERT, type_vocab_size=1)),
     "data2vec-text": ("Data2VecTextConfig", dict(**BERT, type_vocab_size=1)),
+    "modernbert": ("ModernBertConfig", dict(**MODERN)),
+    "modernbert-biases": ("ModernBertConfig", dict(
+        **MODERN, attention_bias=True, mlp_bias=True, norm_bias=True, classifier_bias=True, local_attention=64,
+        embedding_dropout=0.1, attention_dropout=0.1, mlp_dropout=0.1)),
     "distilbert": ("DistilBertConfig", dict(dim=256, n_layers=4, n_heads=8, hidden_dim=1024, vocab_size=4096)),
     "t5": ("T5Config", dict(**T5)),
     "t5-gated": ("T5Config", dict(**T5, feed_forward_proj="gated-gelu", dropout_rate=0.0)),

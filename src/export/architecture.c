@@ -185,10 +185,13 @@ static status find(const char *directory, const char *type, const architecture *
 }
 
 status architecture_find(const char *directory, const model_config *c, const architecture **a, text *notes) {
-    static const char *const others[] = {
-        [FAMILY_GPT2] = "gpt2",     [FAMILY_ENCODER] = "of encoders", [FAMILY_T5] = "t5",
-        [FAMILY_VIT] = "of images", [FAMILY_RESNET] = "of images",    [FAMILY_CONVNEXT] = "of images"
-    };
+    static const char *const others[] = { [FAMILY_GPT2] = "gpt2",
+                                          [FAMILY_ENCODER] = "of encoders",
+                                          [FAMILY_MODERNBERT] = "of encoders",
+                                          [FAMILY_T5] = "t5",
+                                          [FAMILY_VIT] = "of images",
+                                          [FAMILY_RESNET] = "of images",
+                                          [FAMILY_CONVNEXT] = "of images" };
     TRY(find(directory, c->family == FAMILY_DECODER ? c->decoder.kind->type : others[c->family], a));
     const char *why = trouble(*a, c);
     if (why) return status_set(STATUS_INVALID, "%s can't be written as GGUF: %s", directory, why);

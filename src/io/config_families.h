@@ -45,6 +45,10 @@ status config_encoder_read(json_value root, encoder_config *c);
 void config_encoder_put(json_writer *w, const encoder_config *c);
 bool config_encoder_knows(const char *key);
 
+status config_modernbert_read(json_value root, modernbert_config *c);
+void config_modernbert_put(json_writer *w, const modernbert_config *c);
+bool config_modernbert_knows(const char *key);
+
 /* c->type is set. */
 status config_t5_read(json_value root, t5_config *c);
 void config_t5_put(json_writer *w, const t5_config *c);

@@ -192,6 +192,10 @@ static status read_family(json_value root, model_config_use use, const char *typ
         *knows = config_encoder_knows, c->family = FAMILY_ENCODER, c->encoder.kind = encoder;
         return config_encoder_read(root, &c->encoder);
     }
+    if (strcmp(type, "modernbert") == 0) {
+        *knows = config_modernbert_knows, c->family = FAMILY_MODERNBERT;
+        return config_modernbert_read(root, &c->modernbert);
+    }
     for (int i = 0; t5_types[i]; i++)
         if (strcmp(type, t5_types[i]) == 0) {
             *knows = config_t5_knows, c->family = FAMILY_T5, c->t5.type = t5_types[i];
@@ -215,8 +219,7 @@ static status read_members(json_value root, model_config_use use, model_config *
         TRY(read_family(root, use, type, c, &knows));
     }
     TRY(read_special_tokens(root, &c->tokens));
-    if (c->family == FAMILY_ENCODER)
-        c->tokens.has_padding = false, c->tokens.padding = 0; /* it has its own */
+    if (families_fills(c)) c->tokens.has_padding = false, c->tokens.padding = 0; /* it has its own */
     if (c->family == FAMILY_T5) config_t5_tokens(root, &c->tokens);
     TRY(config_head_read(root, c));
     if (notes) note_unknown(root, knows, notes);
@@ -310,7 +313,7 @@ static void put_special_tokens(json_writer *w, const model_config *c) {
     if (!t.has_begin && !t.ends && families_vocabulary(c) == 50257)
         t.has_begin = true, t.begin = 50256, t.ends = 1, t.end[0] = 50256;
     bool padded = t.has_padding || (c->head.kind != HEAD_LANGUAGE && !families_images(c));
-    if (padded && c->family != FAMILY_ENCODER) /* which has put it */
+    if (padded && !families_fills(c)) /* which has put it */
         json_put_integer(w, "pad_token_id", families_padding(c));
     if (t.has_begin)
         json_put_integer(w, "bos_token_id", t.begin);
@@ -345,6 +348,7 @@ static void put_members(json_writer *w, const model_config *c, const model_confi
     case FAMILY_RESNET:
     case FAMILY_CONVNEXT: config_images_put(w, c); break;
     case FAMILY_ENCODER: config_encoder_put(w, &c->encoder); break;
+    case FAMILY_MODERNBERT: config_modernbert_put(w, &c->modernbert); break;
     case FAMILY_T5: config_t5_put(w, &c->t5); break;
     }
     config_head_put(w, c);

@@ -207,6 +207,7 @@ static bool may_be_passed_over(const char *name) {
                                          "cls.seq_relationship.weight",
                                          "cls.seq_relationship.bias",
                                          "vocab_projector.weight",
+                                         "decoder.weight", /* ModernBERT's */
                                          "pooler.dense.weight",
                                          "pooler.dense.bias",
                                          "embeddings.position_ids",

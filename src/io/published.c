@@ -78,8 +78,7 @@ static const published_model *find_variant(const char *plain, bool of_images) {
         size_t length = strlen(p->name);
         if (length <= most || strncmp(plain, p->name, length) != 0 || plain[length] != '-') continue;
         if (!strchr(p->name, '-')) continue; /* behind gpt2 there stands a size */
-        bool reads =
-            read_config(p, &c) && (is_decoder(&c) || c.family == FAMILY_ENCODER || c.family == FAMILY_T5);
+        bool reads = read_config(p, &c) && (is_decoder(&c) || families_fills(&c) || c.family == FAMILY_T5);
         if (reads || of_images) best = p, most = length;
     }
     return best;

@@ -18,6 +18,7 @@ static status check_family(const model_config *c) {
     case FAMILY_RESNET: return resnet_check(&c->resnet);
     case FAMILY_CONVNEXT: return convnext_check(&c->convnext);
     case FAMILY_ENCODER: return encoder_check(&c->encoder);
+    case FAMILY_MODERNBERT: return modernbert_check(&c->modernbert);
     case FAMILY_T5: return t5_check(&c->t5);
     }
     return status_set(STATUS_INVALID, "a model of no family");
@@ -45,6 +46,10 @@ void families_set_dropout(model_config *c, double p) {
     case FAMILY_ENCODER:
         c->encoder.dropout = c->encoder.dropout_attention = c->encoder.dropout_head = p;
         return;
+    case FAMILY_MODERNBERT:
+        c->modernbert.dropout_embedding = c->modernbert.dropout_attention = p;
+        c->modernbert.dropout_feed = c->modernbert.dropout_head = p;
+        return;
     case FAMILY_T5: c->t5.dropout = p; return;
     }
 }
@@ -57,12 +62,15 @@ static const char *language_class(const model_config *c) {
     case FAMILY_GPT2: return "GPT2LMHeadModel";
     case FAMILY_DECODER: return c->decoder.kind->architecture;
     case FAMILY_ENCODER: return c->encoder.kind->architecture;
+    case FAMILY_MODERNBERT: return "ModernBertForMaskedLM";
     default: return "";
     }
 }
 
 bool families_judges(const model_config *c) {
-    return *language_class(c) && !(c->family == FAMILY_DECODER && c->decoder.kind->unjudged);
+    bool unjudged = (c->family == FAMILY_DECODER && c->decoder.kind->unjudged) ||
+                    (c->family == FAMILY_MODERNBERT && c->modernbert.judges_mean);
+    return *language_class(c) && !unjudged;
 }
 
 const char *families_class(const model_config *c, char out[FAMILIES_CLASS_BYTES]) {
@@ -77,6 +85,7 @@ const char *families_class(const model_config *c, char out[FAMILIES_CLASS_BYTES]
 
 int64_t families_padding(const model_config *c) {
     if (c->family == FAMILY_ENCODER) return c->encoder.padding;
+    if (c->family == FAMILY_MODERNBERT) return c->modernbert.padding;
     if (c->tokens.has_padding) return c->tokens.padding;
     if (c->tokens.ends) return c->tokens.end[0];
     return c->family == FAMILY_GPT2 && c->gpt2.vocabulary == 50257 ? 50256 : 0; /* its own end of text */
@@ -90,6 +99,7 @@ static void open_model(const model_config *c, const char *name, model *m) {
     case FAMILY_RESNET: resnet_model(&c->resnet, name, m); return;
     case FAMILY_CONVNEXT: convnext_model(&c->convnext, name, m); return;
     case FAMILY_ENCODER: encoder_model(&c->encoder, name, m); return;
+    case FAMILY_MODERNBERT: modernbert_model(&c->modernbert, name, m); return;
     case FAMILY_T5: t5_model(&c->t5, name, m); return;
     }
 }
@@ -114,6 +124,7 @@ void families_grow_vocabulary(model_config *c, int64_t size) {
     case FAMILY_GPT2: c->gpt2.vocabulary = size; return;
     case FAMILY_DECODER: c->decoder.vocabulary = size; return;
     case FAMILY_ENCODER: c->encoder.vocabulary = size; return;
+    case FAMILY_MODERNBERT: c->modernbert.vocabulary = size; return;
     case FAMILY_T5: c->t5.vocabulary = size; return;
     case FAMILY_VIT:
     case FAMILY_RESNET:
@@ -128,10 +139,11 @@ bool families_learns_positions(const model_config *c) {
 }
 
 int64_t families_width(const model_config *c) {
-    return c->family == FAMILY_GPT2      ? c->gpt2.channels
-           : c->family == FAMILY_DECODER ? c->decoder.channels
-           : c->family == FAMILY_ENCODER ? c->encoder.channels
-                                         : 0;
+    return c->family == FAMILY_GPT2         ? c->gpt2.channels
+           : c->family == FAMILY_DECODER    ? c->decoder.channels
+           : c->family == FAMILY_ENCODER    ? c->encoder.channels
+           : c->family == FAMILY_MODERNBERT ? c->modernbert.channels
+                                            : 0;
 }
 
 int64_t families_vocabulary(const model_config *c) {
@@ -147,6 +159,7 @@ const char *families_types(char names[FAMILIES_NAMES_BYTES]) {
             n += snprintf(names + n, (size_t)(FAMILIES_NAMES_BYTES - n), ", %s", k->type);
     for (const encoder_kind *k = encoder_kinds; k->type; k++)
         n += snprintf(names + n, (size_t)(FAMILIES_NAMES_BYTES - n), ", %s", k->type);
+    n += snprintf(names + n, (size_t)(FAMILIES_NAMES_BYTES - n), ", modernbert");
     for (int i = 0; t5_types[i]; i++)
         n += snprintf(names + n, (size_t)(FAMILIES_NAMES_BYTES - n), ", %s", t5_types[i]);
     snprintf(names + n, (size_t)(FAMILIES_NAMES_BYTES - n),
@@ -163,6 +176,34 @@ int64_t families_expert_tensors(const model_config *c) {
     if (!families_experts(c)) return 0;
     for (int64_t i = 0; i < c->decoder.layers; i++) layers += decoder_experts_at(&c->decoder.experts, i);
     return layers * c->decoder.experts.count * 3;
+}
+
+/* ---- models that fill gaps ---- */
+
+bool families_fills(const model_config *c) {
+    return c->family == FAMILY_ENCODER || c->family == FAMILY_MODERNBERT;
+}
+
+int64_t *families_mask(model_config *c) {
+    return c->family == FAMILY_ENCODER      ? &c->encoder.mask
+           : c->family == FAMILY_MODERNBERT ? &c->modernbert.mask
+                                            : NULL;
+}
+
+int64_t families_usual_mask(const model_config *c) {
+    return c->family == FAMILY_ENCODER      ? encoder_usual_mask(c->encoder.kind, c->encoder.vocabulary)
+           : c->family == FAMILY_MODERNBERT ? modernbert_usual_mask(c->modernbert.vocabulary)
+                                            : 0;
+}
+
+int64_t families_token_labels(const model_config *c) {
+    return c->family == FAMILY_ENCODER      ? c->encoder.labels
+           : c->family == FAMILY_MODERNBERT ? c->modernbert.labels
+                                            : 0;
+}
+
+void families_set_token_labels(model_config *c, int64_t labels) {
+    *(c->family == FAMILY_MODERNBERT ? &c->modernbert.labels : &c->encoder.labels) = labels;
 }
 
 /* ---- models that see images ---- */

@@ -6,6 +6,7 @@
 #include "models/encoder.h"
 #include "models/gpt2.h"
 #include "models/head.h"
+#include "models/modernbert.h"
 #include "models/resnet.h"
 #include "models/t5.h"
 #include "models/vit.h"
@@ -14,6 +15,7 @@ typedef enum {
     FAMILY_GPT2,
     FAMILY_DECODER,
     FAMILY_ENCODER,
+    FAMILY_MODERNBERT,
     FAMILY_T5,
     FAMILY_VIT,
     FAMILY_RESNET,
@@ -51,6 +53,7 @@ typedef struct {
         resnet_config resnet;
         convnext_config convnext;
         encoder_config encoder;
+        modernbert_config modernbert;
         t5_config t5;
     };
 } model_config;
@@ -74,6 +77,18 @@ void families_grow_vocabulary(model_config *c, int64_t size);
 const decoder_experts_names *families_experts(const model_config *c);
 /* Of how many tensors those are. */
 int64_t families_expert_tensors(const model_config *c);
+
+/* ---- models that fill gaps ---- */
+
+bool families_fills(const model_config *c);
+/* The token that hides others, which may be set; NULL: it fills no gaps. families_usual_mask: what it is
+ * where nothing says so. */
+int64_t *families_mask(model_config *c);
+int64_t families_usual_mask(const model_config *c);
+/* Labels of a classifier of tokens in the place of the head that fills gaps; 0: there is none. They are set
+ * of models that fill gaps. */
+int64_t families_token_labels(const model_config *c);
+void families_set_token_labels(model_config *c, int64_t labels);
 
 /* Can its models have a head that judges whole samples? */
 bool families_judges(const model_config *c);

@@ -47,8 +47,9 @@ const char *head_module(const char *parameter, char out[HEAD_MODULE_BYTES]) {
 }
 
 bool head_is_language(const char *name) {
-    static const char *const heads[] = { "lm_head.",          "embed_out.",       "cls.", "vocab_transform.",
-                                         "vocab_layer_norm.", "vocab_projector.", NULL };
+    static const char *const heads[] = { "lm_head.",         "embed_out.",        "cls.",
+                                         "vocab_transform.", "vocab_layer_norm.", "vocab_projector.",
+                                         "decoder.weight",   "decoder.bias",      NULL };
     return beginning(name, heads) != NULL;
 }
 

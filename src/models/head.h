@@ -4,6 +4,7 @@
  *     BERT        classifier(drop(tanh(pooler x0)))                    x0: the first token
  *     RoBERTa     out_proj(drop(tanh(dense(drop x0))))
  *     DistilBERT  classifier(drop(relu(pre_classifier x0)))
+ *     ModernBERT  classifier(drop(norm(gelu(head.dense x0))))          as before words
  *     decoders    score x, without a bias                              x: the last token that is no padding
  *
  * Samples are filled up to one length. What fills an encoder's sample is a segment of its own, which the text

@@ -68,7 +68,10 @@ typedef struct {
     bool narrow_softmax;    /* of scores that are written out: in the type of the values */
     bool repeats_keys;      /* keys and values that heads share are repeated before any kind of attention */
     bool copies_values;     /* out of what packs them, and what attention makes */
-    bool wide_turns;        /* queries and keys turn in f32, whatever type they have */
+    bool wide_turns;        /* queries and keys turn in f32, whatever type they have ... */
+    bool narrow_angles;     /* ... by cosines and sines in the type of the values */
+    bool wide_loss;         /* logits go to f32 before the loss, as decoders' do */
+    bool unbinds;           /* queries, keys and values, of what packs them, at once */
     bool repeats_angles;    /* each block does, for pairs that stand side by side */
     bool norms_written_out; /* layer norms, call by call, in f32 */
     bool names_attended;    /* a block's function has a variable for what attention returned alone */

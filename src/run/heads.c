@@ -36,7 +36,7 @@ status heads_choose(setup *s) {
     if (!families_judges(&s->config) && !families_images(&s->config))
         return status_set(STATUS_INVALID,
                           "--head %s: %s is of no kind that judges texts; those that fill gaps or continue "
-                          "texts do, but for OLMoE",
+                          "texts do, but for OLMoE, and ModernBERT whose classifier_pooling is mean",
                           words, s->options.model);
     bool any = asked.kind == HEAD_CLASSES && !asked.outputs; /* as many as it has, or as the data has */
     if (any && s->config.head.kind == HEAD_CLASSES) return STATUS_OK;

@@ -154,6 +154,32 @@ static void add_encoder(identity *i, const encoder_config *c) {
         add_number(i, IDENTITY_MODEL, facts[f].name, facts[f].number);
 }
 
+/* Sizes, biases and what is tied the graph says. */
+static void add_modernbert(identity *i, const modernbert_config *c) {
+    const struct {
+        const char *name;
+        double number;
+    } facts[] = { { "heads", (double)c->heads },
+                  { "context", (double)c->context },
+                  { "local", (double)c->local },
+                  { "theta", c->theta },
+                  { "near_theta", c->near_theta },
+                  { "activation", (double)c->activation },
+                  { "judgment", (double)c->judgment },
+                  { "mask", (double)c->mask },
+                  { "dropout_embedding", c->dropout_embedding },
+                  { "dropout_attention", c->dropout_attention },
+                  { "dropout_feed", c->dropout_feed },
+                  { "dropout_head", c->dropout_head },
+                  { "epsilon", c->epsilon } };
+    digest far = digest_begin();
+    digest_add(&far, c->far, sizeof c->far);
+    add_text(i, IDENTITY_MODEL, "model_type", "modernbert");
+    for (size_t f = 0; f < sizeof facts / sizeof *facts; f++)
+        add_number(i, IDENTITY_MODEL, facts[f].name, facts[f].number);
+    add_sum(i, IDENTITY_MODEL, "far", &far);
+}
+
 /* Sizes, and what is tied or gated, the graph says. */
 static void add_t5(identity *i, const t5_config *c) {
     add_number(i, IDENTITY_MODEL, "farthest", (double)c->farthest);
@@ -174,6 +200,7 @@ static void add_family(identity *i, const model_config *c) {
     case FAMILY_RESNET:
     case FAMILY_CONVNEXT: return; /* their graph says all */
     case FAMILY_ENCODER: add_encoder(i, &c->encoder); return;
+    case FAMILY_MODERNBERT: add_modernbert(i, &c->modernbert); return;
     case FAMILY_T5: add_t5(i, &c->t5); return;
     }
 }

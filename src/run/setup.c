@@ -103,14 +103,13 @@ static status add_tokens(setup *s) {
 /* What hides tokens of a model that fills gaps is its tokenizer's, unless config.json names another one than
  * is usual. */
 static status find_mask(setup *s) {
-    encoder_config *c = &s->config.encoder;
+    int64_t *mask = families_mask(&s->config);
     const setup_options *o = &s->options;
     int64_t id = -1;
-    if (s->config.family != FAMILY_ENCODER || c->mask != encoder_usual_mask(c->kind, c->vocabulary))
-        return STATUS_OK;
+    if (!mask || *mask != families_usual_mask(&s->config)) return STATUS_OK;
     if (s->tokenizer && o->language && o->data_kind != DATA_KIND_BYTES)
         TRY(o->language->mask(s->tokenizer, &id));
-    if (id >= 0) c->mask = id;
+    if (id >= 0) *mask = id;
     return STATUS_OK;
 }
 

@@ -262,13 +262,14 @@ static void steps_are_what_pytorch_counted(void **state) {
         assert_int_equal(torch_estimate(&m, &s, &r), STATUS_OK);
         double ratio = (double)r.live.likely / (double)bytes;
         double bound = m.context ? 0.005 : 0.015; /* oneDNN's own buffers, which only CPUs have */
+        if (m.masks && !s.checkpointing) bound = 0.0005;
         if (!(fabs(ratio - 1) < bound))
             fail_msg("%s %s: estimate over measured is %.4f", name, settings, ratio);
         assert_true(r.live.low <= bytes && bytes <= r.live.high);
         points++;
     }
     fclose(f);
-    assert_true(points >= 239);
+    assert_true(points >= 249);
 }
 
 /* ---- published models ---- */

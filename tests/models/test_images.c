@@ -288,6 +288,30 @@ static void batch_norm_leaves_the_batch_whole(void **state) {
     setup_close(&s);
 }
 
+/* In a configuration of images that says nothing else each of these is refused by its key. */
+static void wrong_sizes_of_images_are_refused(void **state) {
+    (void)state;
+    static const char *const types[] = { "vit", "dinov2", "clip_vision_model", "resnet", "convnext" };
+    static const struct {
+        const char *more, *key;
+    } rows[] = {
+        { "\"image_size\": [\"x\", 8]", "image_size" }, { "\"image_size\": [8, 0]", "image_size" },
+        { "\"image_size\": [8]", "image_size" },        { "\"image_size\": 0", "image_size" },
+        { "\"num_channels\": 0", "num_channels" },      { "\"num_channels\": \"x\"", "num_channels" },
+        { "\"num_labels\": 0", "num_labels" },          { "\"id2label\": 3", "id2label" }
+    };
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+            char json[256];
+            model_config c;
+            snprintf(json, sizeof json, "{\"model_type\": \"%s\"}", types[t]);
+            if (build_read_text(json, &c) != STATUS_OK) fail_msg("%s: %s", types[t], status_message());
+            snprintf(json, sizeof json, "{\"model_type\": \"%s\", %s}", types[t], rows[i].more);
+            if (build_read_text(json, &c) == STATUS_OK) fail_msg("%s is read", json);
+            if (!strstr(status_message(), rows[i].key)) fail_msg("%s: %s", json, status_message());
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = { cmocka_unit_test(published_ones_have_their_parameters),
                                         cmocka_unit_test(images_shrink_as_in_the_papers),
@@ -298,6 +322,7 @@ int main(void) {
                                         cmocka_unit_test(hostile_ones_get_one_sentence),
                                         cmocka_unit_test(what_cannot_be_built_is_refused),
                                         cmocka_unit_test(they_plan_and_want_pictures),
-                                        cmocka_unit_test(batch_norm_leaves_the_batch_whole) };
+                                        cmocka_unit_test(batch_norm_leaves_the_batch_whole),
+                                        cmocka_unit_test(wrong_sizes_of_images_are_refused) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,9 +16,11 @@
 #include "io/scratch.h"
 #include "run/transformers.h"
 
-static const char *const families[] = { "bert",          "roberta",    "xlm-roberta",
-                                        "data2vec-text", "distilbert", "t5",
-                                        "t5_gated",      "t5_untied",  NULL };
+static const char *const families[] = {
+    "bert",       "roberta",           "xlm-roberta", "data2vec-text", "distilbert",
+    "modernbert", "modernbert_biased", "t5",          "t5_gated",      "t5_untied",
+    NULL
+};
 
 static void losses_are_those_of_transformers(void **state) {
     (void)state;
@@ -75,6 +77,47 @@ static void techniques_keep_their_class(void **state) {
     random_encoder r;
     open_random(&r);
     lab_keep_distance(&r.lab, "roberta", cases, sizeof cases / sizeof *cases);
+}
+
+/* Layers that see all, and layers with windows that end within a sample. */
+static void techniques_keep_their_class_in_windows(void **state) {
+    (void)state;
+    static const lab_case cases[] = { { 0, "recompute=block fuse=on", 0 },
+                                      { 0, "recompute=cheap chunk_loss=256 update_early=twice", 0 },
+                                      { 4, "accumulate=defer gelu_epilogue=on", 0 },
+                                      { 0, "attention=flash", 1e-4 },
+                                      { 2, "attention=flash accumulate=add recompute=block", 1e-4 },
+                                      { 0, "precision=mixed-bf16 recompute=block attention=flash", 0.1 },
+                                      { 0, "qat=int8", 0.5 } };
+    modernbert_config c = { .layers = 3,
+                            .heads = 2,
+                            .channels = 24,
+                            .inner = 40,
+                            .context = 64,
+                            .vocabulary = 53,
+                            .local = 20,
+                            .far = { 1 },
+                            .theta = 500,
+                            .near_theta = 50,
+                            .bias_words = true,
+                            .tied = true,
+                            .mask = 52,
+                            .dropout_embedding = 0.1,
+                            .dropout_attention = 0.3,
+                            .dropout_feed = 0.2,
+                            .epsilon = 1e-5,
+                            .deviation = 0.02 };
+    lab l;
+    assert_int_equal(modernbert_check(&c), STATUS_OK);
+    lab_open(&l, &(lab_sizes){ .layers = 3,
+                               .heads = 2,
+                               .channels = 24,
+                               .context = 64,
+                               .vocabulary = 53,
+                               .batch = 8,
+                               .clip = 1 });
+    modernbert_model(&c, "lab", &l.model);
+    lab_keep_distance(&l, "modernbert", cases, sizeof cases / sizeof *cases);
 }
 
 /* A model that answers texts, with everything that is random on; texts of all lengths. */
@@ -255,6 +298,7 @@ int main(void) {
                                         cmocka_unit_test(gradients_are_those_of_transformers),
                                         cmocka_unit_test(techniques_change_nothing),
                                         cmocka_unit_test(techniques_keep_their_class),
+                                        cmocka_unit_test(techniques_keep_their_class_in_windows),
                                         cmocka_unit_test(
                                             techniques_keep_their_class_where_texts_are_answered),
                                         cmocka_unit_test(padding_is_not_seen),

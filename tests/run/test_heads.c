@@ -16,10 +16,17 @@
 #include "io/scratch.h"
 #include "run/transformers.h"
 
-static const char *const families[] = {
-    "bert_classes",  "roberta_classes", "distilbert_classes", "gpt2_classes", "llama_classes",
-    "qwen2_classes", "bert_pairs",      "bert_score",         "llama_score",  NULL
-};
+static const char *const families[] = { "bert_classes",
+                                        "roberta_classes",
+                                        "distilbert_classes",
+                                        "modernbert_classes",
+                                        "gpt2_classes",
+                                        "llama_classes",
+                                        "qwen2_classes",
+                                        "bert_pairs",
+                                        "bert_score",
+                                        "llama_score",
+                                        NULL };
 
 static void losses_are_those_of_transformers(void **state) {
     (void)state;

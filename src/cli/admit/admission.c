@@ -78,7 +78,7 @@ static bool find_model(const admission *a, recipe *r, const char **name, text *w
         return false;
     }
     published_match match = published_find(r->model, &c, &published);
-    bool encoder = match != PUBLISHED_NONE && c.family == FAMILY_ENCODER;
+    bool encoder = match != PUBLISHED_NONE && families_fills(&c);
     if (r->judges && encoder) r->labels = 2; /* more of them take next to nothing */
     if (r->judges && !encoder)
         unseen(why, "its model ends in classes, and is counted with a head for a vocabulary");

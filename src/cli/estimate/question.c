@@ -35,10 +35,10 @@ static bool find_published(estimate_question *e, const char **name) {
 
 static status set_labels(estimate_question *e) {
     int64_t labels = e->o->estimate.labels;
-    if (labels && e->config.family != FAMILY_ENCODER)
+    if (labels && !families_fills(&e->config))
         return status_set(STATUS_INVALID, "--labels is of encoders such as bert-base: no other model's head "
                                           "gives way to a classifier");
-    if (labels) e->config.encoder.labels = labels;
+    if (labels) families_set_token_labels(&e->config, labels);
     return STATUS_OK;
 }
 

@@ -14,6 +14,7 @@ static const struct {
     [FAMILY_GPT2] = { "AutoModelForCausalLM", "CAUSAL_LM", true },
     [FAMILY_DECODER] = { "AutoModelForCausalLM", "CAUSAL_LM", true },
     [FAMILY_ENCODER] = { "AutoModelForMaskedLM", NULL, true },
+    [FAMILY_MODERNBERT] = { "AutoModelForMaskedLM", NULL, true },
     [FAMILY_T5] = { "AutoModelForSeq2SeqLM", "SEQ_2_SEQ_LM", true },
     [FAMILY_VIT] = { "AutoModelForImageClassification", NULL, true },
     [FAMILY_RESNET] = { "AutoModelForImageClassification", NULL, false },
@@ -57,7 +58,7 @@ const char *emit_weights_type(const emit_request *q) {
 static void add_model(const emit_request *q, text *out) {
     const torch_settings *s = &q->settings->torch;
     bool coded = s->adapter_rank && s->base_bits == 4;
-    int64_t labels = q->subject->config->family == FAMILY_ENCODER ? q->subject->config->encoder.labels : 0;
+    int64_t labels = families_token_labels(q->subject->config);
     if (coded) emit_quantization(q, out);
     if (s->adapter_rank) emit_adapter(q, loaders[q->subject->config->family].task, out);
     text_add(out,

@@ -383,7 +383,7 @@ static status estimate(const framework_subject *q, const framework_settings *s, 
 /* Encoders are read with the head that they are trained with before they are given another one. */
 static void describe_head(const framework_subject *q, const framework_result *r, text *out) {
     char logits[UNITS_TEXT_BYTES];
-    if (q->config->family != FAMILY_ENCODER || q->config->encoder.labels) return;
+    if (!families_fills(q->config) || families_token_labels(q->config)) return;
     for (uint32_t i = 0; i < r->term_count; i++)
         if (strcmp(r->terms[i].name, "logits") == 0 && r->terms[i].bytes)
             text_add(out,

@@ -64,10 +64,11 @@ static void read_positions(torch_reading *r, const node *n) {
 
 /* ---- norms ---- */
 
-/* torch.nn's own: the input and one or two numbers a row are kept. Under autocast they compute in f32. */
+/* torch.nn's own: the input and one or two numbers a row are kept. Under autocast they compute in f32 on a
+ * GPU; a CPU's list of f32 has none of them, and what comes in 16 bits stays so. */
 static tape_value fused_norm(torch_reading *r, const node *n, int numbers) {
     tape_value x = in(r, n, 0), gamma = in(r, n, 1), beta = in(r, n, 2);
-    if (r->s->types == TORCH_AUTOCAST) x = torch_to(r, x, 4);
+    if (r->s->types == TORCH_AUTOCAST && r->s->cuda) x = torch_to(r, x, 4);
     int64_t rows = torch_elements(r, x) / torch_elements(r, gamma);
     return torch_call(
         r,
@@ -251,7 +252,8 @@ static void read_columns(torch_reading *r, const node *n) {
  * model to the end of forward. Older transformers kept them in every block, for all positions that the model
  * is made for, in the type that it was loaded in, which preparing 4 bits for training does not change. */
 static void read_angles(torch_reading *r, const node *n) {
-    double width = r->s->types == TORCH_HALF && !torch_spelling(r).wide_turns ? 2 : 4;
+    bool wide = torch_spelling(r).wide_turns && !torch_spelling(r).narrow_angles;
+    double width = r->s->types == TORCH_HALF && !wide ? 2 : 4;
     if (r->s->transformers && r->s->older) {
         bool narrow = r->s->adapter_rank && r->s->base_bits < 32;
         const shape *x = graph_shape(r->g, node_out(r->g, n, 0));
@@ -328,7 +330,7 @@ static const node *turner_of(const torch_reading *r, tensor_id t) {
  * padded samples without what pads them (flash_attention_mask of transformers' masking_utils). */
 static bool is_masked(const torch_reading *r, const attention_attributes *t, int64_t keys) {
     return r->s->transformers && r->s->attention != TORCH_FLASH_ATTN &&
-           (r->s->padded || (t->window && t->window <= keys && !r->s->older));
+           (r->s->padded || (t->window && t->window - !t->causal <= keys && !r->s->older));
 }
 
 static attended read_operands(torch_reading *r, const node *n) {
@@ -341,21 +343,22 @@ static attended read_operands(torch_reading *r, const node *n) {
                    .v = in(r, n, 2),
                    .dropout = (double)t->dropout,
                    .cap = (double)t->cap,
-                   .mask = t->causal ? r->masks[t->window != 0] : 0 };
+                   .mask = t->causal || t->window ? r->masks[t->window != 0] : 0 };
     a.z = attention_sizes_of(graph_shape(r->g, q), k ? graph_shape(r->g, k) : NULL, t);
     a.masked = is_masked(r, t, a.z.keys);
     a.scores = torch_count(a.z.batch * a.z.heads, a.z.queries, a.z.keys);
     a.bias = torch_bias(r, n);
     a.distances = node_in(r->g, n, ATTENTION_BIAS) && torch_wants(r, a.bias);
     if (turned && !k) a.v = in(r, turner, 0);
-    a.joined = turned && (!k || turned->turned < turned->size || torch_spelling(r).copies_values);
+    bool joins = turned && ((!k && !torch_spelling(r).unbinds) || turned->turned < turned->size);
+    a.joined = joins || (turned && torch_spelling(r).copies_values);
     a.width = r->s->types == TORCH_F32 ? 4 : 2;
     bool encodes = r->kind == TORCH_FILLS || r->kind == TORCH_ANSWERS; /* BERT, T5 */
     bool narrow = !k || encodes;                                       /* and GPT-2 */
     bool widens = r->s->cuda && r->s->types == TORCH_AUTOCAST; /* softmax is on the list of f32 there alone */
     narrow = (narrow && !turned) || torch_spelling(r).narrow_softmax;
     a.softmax = !narrow || widens ? 4 : a.width;
-    a.drops_wide = encodes && widens;
+    a.drops_wide = encodes && widens && !turned;
     return a;
 }
 
@@ -514,7 +517,7 @@ void torch_make_masks(torch_reading *r, const node *n) {
     if (!rule || rule->read != read_attention || !r->s->transformers) return;
     const attention_attributes *t = node_attributes(r->g, n);
     tape_value *mask = &r->masks[t->window != 0];
-    if (*mask || !t->causal || !is_written_out(r, t)) return;
+    if (*mask || !(t->causal || t->window) || !is_written_out(r, t)) return;
     tensor_id q = node_in(r->g, n, 0), k = node_in(r->g, n, 1);
     attention_sizes z = attention_sizes_of(graph_shape(r->g, q), k ? graph_shape(r->g, k) : NULL, t);
     *mask = torch_call(r, (tape_call){ .what = "mask" }, torch_count(z.batch, z.queries, z.keys),
@@ -562,7 +565,7 @@ static void read_loss(torch_reading *r, const node *n) {
         read_fused_loss(r, logits, in(r, maker, MATMUL_B), vocabulary);
         return;
     }
-    bool continues = r->s->transformers && r->kind == TORCH_CONTINUES,
+    bool continues = r->s->transformers && (r->kind == TORCH_CONTINUES || torch_spelling(r).wide_loss),
          widens = continues || r->s->widens || r->s->types == TORCH_AUTOCAST,
          copies = continues && r->s->older;
     /* On a GPU cross_entropy itself hands the type of the logits on, and copies what comes to f32. */
