@@ -4,10 +4,12 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
 #include "models/encoder.h"
+#include "models/modernbert.h"
 #include "run/lab.h"
 
 enum { DOCUMENTS = 3, LENGTH = 16, SAMPLES = 4, STEPS = 3 };
@@ -49,11 +51,27 @@ static void set_encoder(lab *l, const char *type) {
     encoder_model(&encoder, "lab", &l->model);
 }
 
+/* Windows of 5 to both sides, which end within a document; the first layer sees all. */
+static const modernbert_config windowed = { .layers = 2,
+                                            .heads = 2,
+                                            .channels = 16,
+                                            .inner = 24,
+                                            .context = DOCUMENTS * LENGTH,
+                                            .vocabulary = 41,
+                                            .local = 10,
+                                            .far = { 1 },
+                                            .theta = 100,
+                                            .near_theta = 20,
+                                            .tied = true,
+                                            .mask = 40,
+                                            .epsilon = 1e-5,
+                                            .deviation = 0.5 };
+
 /* The same documents whatever `documents` is. */
 static void run(const question *q, lab_result *out) {
     lab l;
     const char *type = q->family;
-    bool fills = type && encoder_kind_find(type);
+    bool modern = type && strcmp(type, "modernbert") == 0, fills = type && encoder_kind_find(type);
     per_sample = q->documents;
     lab_open(&l, &(lab_sizes){ .layers = 2,
                                .heads = 2,
@@ -62,8 +80,9 @@ static void run(const question *q, lab_result *out) {
                                .vocabulary = 41,
                                .batch = SAMPLES * DOCUMENTS / q->documents,
                                .optimizer = OPTIMIZER_SGD,
-                               .decoder = fills ? NULL : type });
+                               .decoder = fills || modern ? NULL : type });
     if (fills) set_encoder(&l, type);
+    if (modern) modernbert_model(&windowed, "lab", &l.model);
     if (q->apart) lab_pack(&l, q->documents);
     l.run.context = q->documents * LENGTH;
     l.token = token, l.label = next;
@@ -73,7 +92,8 @@ static void run(const question *q, lab_result *out) {
     out->evaluation = 0; /* over other samples */
 }
 
-static const char *const families[] = { NULL, "llama", "qwen2", "gemma2", "bert", "roberta", "distilbert" };
+static const char *const families[] = { NULL,   "llama",   "qwen2",      "gemma2",
+                                        "bert", "roberta", "distilbert", "modernbert" };
 enum { FAMILIES = sizeof families / sizeof *families };
 
 static double distance(const question *a, const question *b) {
