@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """Does the plugin in Slurm's controller refuse what does not fit, and nothing else?
 
-    bench/admit.py [--build build] [--jobs 200] [--seed 1] [--out bench/results/admit.md] [--show]
+    bench/admit.py [--build build] [--jobs 200] [--seed 1] [--out bench/results/admit.md] [--show] [--alone]
+                   [--plain]
 
 Submits jobs whose truth is known to Slurm's own daemons on this machine, with made-up GPUs. Half of them are runs that
 others have seen fit or run out of memory (bench/estimate/points_fits.csv, as far as a script can say them), half are
 drawn, with `snug estimate` of the same settings as truth: what does not fit by its likely value does not fit. The
-scripts are written in the ways that people write them: variables, arrays, arguments, continued lines, `bash -c`, srun,
-torchrun, programs of the user's own. Every job is held, so nothing runs. A job that fits must not be refused; one that
-does not is named where the user is told so, refused or warned."""
+scripts are written in the ways that people write them (admit_scripts.py); with --plain in the fewer ways of the first
+figures: variables, arrays, arguments, continued lines, `bash -c`, srun, torchrun. Every job is held, so nothing runs. A job that fits must not be refused; one that
+does not is named where the user is told so, refused or warned. With --alone no daemon is started: the program is asked
+as the plugin asks it, which is much faster."""
 
 import argparse
 import csv
@@ -18,7 +20,9 @@ import random
 import statistics
 import subprocess
 import sys
+import time
 
+import admit_scripts
 from measure import ROOT, commit, processor
 from slurm import Slurm, missing
 
@@ -45,7 +49,7 @@ def words_of(line):
 
 # ---- what a program is told ----
 
-def trainer_options(model, o):
+def trainer_options(model, o, plain=False):
     """The words of transformers' Trainer and TRL for options of `snug estimate`."""
     words = ["--model_name_or_path", HUB.get(model, model), "--output_dir", "out"]
     words += ["--per_device_train_batch_size", o.get("micro-batch", o.get("batch", "8"))]
@@ -64,6 +68,8 @@ def trainer_options(model, o):
         words += ["--gradient_checkpointing", "True"]
     elif "adapter-rank" in o:
         words += ["--gradient_checkpointing", "False"]
+    if "reentrant" in o and not plain:
+        words += ["--gradient_checkpointing_kwargs", '{"use_reentrant": true}']
     if "adapter-rank" in o:
         words += ["--use_peft", "--lora_r", o["adapter-rank"], "--lora_target_modules",
                   *o.get("adapter-targets", "all-linear").split(",")]
@@ -82,7 +88,7 @@ def trainer_options(model, o):
     return words
 
 
-def command(draw, model, o):
+def command(draw, model, o, plain=False):
     """A program with its options, and whether it is known by its name."""
     if o.get("framework") == "vllm":
         words = ["vllm", "serve", HUB.get(model, model), "--max-model-len", o["context"]]
@@ -93,7 +99,7 @@ def command(draw, model, o):
     if o.get("framework") == "llm.c":
         depth = {"gpt2": "d12", "gpt2-large": "d36", "gpt2-xl": "d48"}[model]
         return ["./train_gpt2cu", "-e", depth, "-b", o["batch"], "-t", o["context"], "-i", "data.bin"]
-    options = trainer_options(model, o)
+    options = trainer_options(model, o, plain)
     own = draw.random() < 0.15
     if "adapter-rank" in o:
         program = ["trl", "sft"] if draw.random() < 0.5 else ["python", "sft.py"]
@@ -121,8 +127,8 @@ def quoted(word):
     return f'"{word}"' if " " in word else word
 
 
-def script(draw, words, device, gpus, asked_on_line):
-    """The script, sbatch's options, the script's arguments."""
+def plain_script(draw, words, device, gpus, asked_on_line):
+    """The script, sbatch's options, the script's arguments, and the way's name."""
     kind = device.replace("-", "_")
     gres = draw.choice([f"--gres=gpu:{kind}:{gpus}", f"--gpus-per-node={kind}:{gpus}", f"--gpus={kind}:{gpus}"])
     lines = ["#!/bin/bash", "#SBATCH --job-name=test", "#SBATCH --time=01:00:00 # an hour"]
@@ -148,7 +154,7 @@ def script(draw, words, device, gpus, asked_on_line):
     elif draw.random() < 0.5 and "torchrun" not in line:
         line = f"srun {line}"
     lines += ["echo begins", line, "echo ends"]
-    return "\n".join(lines) + "\n", [gres] if asked_on_line else [], arguments
+    return "\n".join(lines) + "\n", [gres] if asked_on_line else [], arguments, f"plain {way}"
 
 
 # ---- jobs ----
@@ -216,18 +222,38 @@ def gather(draw, snug, count):
     return jobs
 
 
-def judge(slurm, draw, job, show):
+class Alone:
+    """The program as the plugin calls it, without a controller."""
+
+    def __init__(self, program):
+        self.program = program
+
+    def submit(self, arguments, script):
+        began = time.monotonic()
+        line = [self.program, "admit", "--script-only", "--", *arguments[:-1], "-", *arguments[-1]]
+        got = subprocess.run(line, input=script, capture_output=True, text=True, cwd="/",
+                             env={"PATH": "/usr/bin:/bin", "SNUG_RATES": "built-in", "LC_ALL": "C.UTF-8"})
+        if got.returncode not in (0, 3):
+            sys.exit(f"the program ends with {got.returncode}: {got.stderr}\n{script}")
+        return got.returncode, got.stdout + got.stderr, time.monotonic() - began
+
+    def close(self):
+        pass
+
+
+def judge(slurm, draw, job, show, plain):
     where, model, o, fits = job
-    words = command(draw, model, o)
-    text, line, arguments = script(draw, words, o["device"], int(o.get("gpus", "1")), draw.random() < 0.3)
+    words = command(draw, model, o, plain)
+    write = plain_script if plain else admit_scripts.script
+    text, line, arguments, way = write(draw, words, o["device"], int(o.get("gpus", "1")), draw.random() < 0.3)
     code, said, seconds = slurm.submit([*line, arguments], text)
     flat = " ".join(said.replace("sbatch: error:", " ").replace("sbatch:", " ").split())
     named = "does not fit" in flat
     if code and not named:
         sys.exit(f"sbatch refuses this for another reason: {said}\n{text}")
-    row = {"where": where, "fits": fits, "refused": code != 0, "named": named, "seconds": seconds}
+    row = {"where": where, "fits": fits, "refused": code != 0, "named": named, "seconds": seconds, "way": way}
     if show and (named if fits else not named):
-        print(f"{where} {'fits' if fits else 'does not fit'}, {'refused' if code else 'admitted'}: {model} {o}\n"
+        print(f"{way}, {where} {'fits' if fits else 'does not fit'}, {'refused' if code else 'admitted'}: {model} {o}\n"
               f"{said}\n{text}", file=sys.stderr)
     return row
 
@@ -253,17 +279,20 @@ def main():
     reader.add_argument("--jobs", type=int, default=200)
     reader.add_argument("--seed", type=int, default=1)
     reader.add_argument("--out")
+    reader.add_argument("--alone", action="store_true", help="without Slurm's daemons")
+    reader.add_argument("--plain", action="store_true", help="only the ways of the first figures")
     reader.add_argument("--show", action="store_true", help="print jobs whose answer is not the truth")
     o = reader.parse_args()
-    if missing():
+    if missing() and not o.alone:
         sys.exit(f"skipped: {missing()}")
     draw = random.Random(o.seed)
     build = pathlib.Path(o.build).resolve()
     jobs = gather(draw, f"{build}/snug", o.jobs)
-    slurm = Slurm(build, [name.replace("-", "_") for name in DEVICES], "policy: refuse\nseconds: 8\n")
+    kinds = [name.replace("-", "_") for name in DEVICES]
+    slurm = Alone(f"{build}/snug") if o.alone else Slurm(build, kinds, "policy: refuse\nseconds: 8\n")
     try:
         plain = [slurm.submit([[]], "#!/bin/bash\ntrue\n")[2] for _ in range(10)]
-        rows = [judge(slurm, draw, job, o.show) for job in jobs]
+        rows = [judge(slurm, draw, job, o.show, o.plain) for job in jobs]
     finally:
         slurm.close()
     seconds = sorted(row["seconds"] for row in rows)
