@@ -4,13 +4,13 @@
     bench/admit.py [--build build] [--jobs 200] [--seed 1] [--out bench/results/admit.md] [--show] [--alone]
                    [--plain]
 
-Submits jobs whose truth is known to Slurm's own daemons on this machine, with made-up GPUs. Half of them are runs that
-others have seen fit or run out of memory (bench/estimate/points_fits.csv, as far as a script can say them), half are
-drawn, with `snug estimate` of the same settings as truth: what does not fit by its likely value does not fit. The
+Submits jobs whose truth is known to Slurm's own daemons on this machine, with made-up GPUs. Half of them are runs
+that others have seen fit or run out of memory (bench/estimate/points_fits.csv, as far as a script can say them), half
+are drawn, with `snug estimate` of the same settings as truth: what does not fit by its likely value does not fit. The
 scripts are written in the ways that people write them (admit_scripts.py); with --plain in the fewer ways of the first
-figures: variables, arrays, arguments, continued lines, `bash -c`, srun, torchrun. Every job is held, so nothing runs. A job that fits must not be refused; one that
-does not is named where the user is told so, refused or warned. With --alone no daemon is started: the program is asked
-as the plugin asks it, which is much faster."""
+figures: variables, arrays, arguments, continued lines, `bash -c`, srun, torchrun. Every job is held, so nothing runs. A
+job that fits must not be refused; one that does not is named where the user is told so, refused or warned. With --alone
+no daemon is started: the program is asked as the plugin asks it, which is much faster."""
 
 import argparse
 import csv

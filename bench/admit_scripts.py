@@ -58,7 +58,8 @@ class Job:
 
     def __init__(self, draw, words, gpus):
         self.draw, self.words, self.gpus = draw, list(words), gpus
-        self.size = next((i + 1 for i, word in enumerate(words) if word in ("--per_device_train_batch_size", "-b")), None)
+        sizes = ("--per_device_train_batch_size", "-b")
+        self.size = next((i + 1 for i, word in enumerate(words) if word in sizes), None)
         self.asks, self.lines, self.arguments = [], [], []
         self.said = [quoted(word) for word in words]
         self.launched = words[0] in ("torchrun", "deepspeed", "accelerate")
@@ -329,8 +330,8 @@ WAYS = [plainly, by_variables, by_argument, with_default, by_sum, by_list, by_li
 def script(draw, words, device, gpus, asked_on_line):
     """The script, sbatch's options, the script's arguments, and the way's name."""
     kind = device.replace("-", "_")
-    gres = draw.choice([[f"--gres=gpu:{kind}:{gpus}"], ["--gres", f"gpu:{kind}:{gpus}"], [f"--gpus-per-node={kind}:{gpus}"],
-                        [f"--gpus={kind}:{gpus}"], ["-G", f"{kind}:{gpus}"]])
+    gres = draw.choice([[f"--gres=gpu:{kind}:{gpus}"], ["--gres", f"gpu:{kind}:{gpus}"],
+                        [f"--gpus-per-node={kind}:{gpus}"], [f"--gpus={kind}:{gpus}"], ["-G", f"{kind}:{gpus}"]])
     job = Job(draw, words, gpus)
     way = draw.choice(WAYS)
     preludes = draw.sample(PRELUDES, draw.randrange(2, 7))

@@ -43,7 +43,8 @@ static int64_t gpus_of(const resources *asks, const launch_found *f, const recip
     return n < MOST_GPUS ? n : MOST_GPUS;
 }
 
-static void read_inner(walk *w, shell *s, const char *all, size_t bytes, const shell_command *c) {
+/* A text within the script: of a shell that it starts, or of eval. `unsure`: a '?' in it is not known. */
+static void read_text(walk *w, shell *s, const char *all, size_t bytes, bool unsure, const shell_command *c) {
     if (w->depth == NESTED) {
         unseen(w->out, "scripts within scripts are read %s deep, and no further", "three");
         return;
@@ -53,32 +54,66 @@ static void read_inner(walk *w, shell *s, const char *all, size_t bytes, const s
         s->cut = true;
         return;
     }
-    const trainer_files files = w->files;  /* a child's folder is its own */
     char *copy = memory_new(bytes + 1, 1); /* the words that it is of change as it is read */
     if (!copy) {
         w->failed = status_set(STATUS_FAILED, "no memory to read a script");
         return;
     }
     memcpy(copy, all, bytes);
+    const bool doubtful = s->doubtful;
     if (c->prefixed) shell_doubt(s);
+    if (c->hides) shell_set(s, "CUDA_VISIBLE_DEVICES", "", true);
+    s->doubtful |= unsure;
     w->depth++;
     status result = shell_read(s, copy, bytes, c->maybe);
     if (result != STATUS_OK) w->failed = result;
     w->depth--;
-    w->files = files;
-    shell_doubt(s); /* what the child has set is no longer so, nor are its arguments the script's */
-    shell_doubt_arguments(s);
+    s->doubtful = doubtful;
     memory_free(copy);
 }
 
-/* Its arguments are its own; the script's are not known behind it. */
+static void read_inner(walk *w, shell *s, const char *all, size_t bytes, bool unsure,
+                       const shell_command *c) {
+    const trainer_files files = w->files; /* a child's folder is its own */
+    const uint32_t functions = s->function_count, redefined = s->redefined;
+    shell_doubt_unexported(s);
+    read_text(w, s, all, bytes, unsure, c);
+    w->files = files;
+    if (s->redefined > redefined) s->cut = true; /* of the script, by the child */
+    shell_drop_functions(s, functions);
+    shell_doubt(s); /* what the child has set is no longer so */
+}
+
+/* Its arguments are its own. */
 static void read_line(walk *w, shell *s, const launch_found *f, const shell_command *c) {
     char *line = memory_text(f->line);
+    shell_frame frame;
+    shell_begin_frame(s, &frame);
     if (line && f->words.count > 1)
         shell_set_arguments(s, f->words.words + 1, f->words.unsure + 1,
                             f->words.count - 1); /* the first is $0 */
-    if (line) read_inner(w, s, line, strlen(line), c);
+    if (line) read_inner(w, s, line, strlen(line), f->line_unsure, c);
+    shell_end_frame(s, &frame);
     memory_free(line);
+}
+
+/* eval: its words as one line, in this shell. What it does where they are not known is not known, as with
+ * "source". True: the script ends with it. */
+static bool read_eval(walk *w, shell *s, const shell_command *c) {
+    text line = { 0 };
+    bool unsure = c->cut;
+    for (uint32_t i = 1; i < c->count; i++) {
+        text_add(&line, "%s%s", i > 1 ? " " : "", c->words[i].text);
+        unsure |= c->words[i].unsure;
+    }
+    if (unsure) shell_doubt(s), shell_doubt_arguments(s);
+    bool says = line.data && !line.failed && *line.data != '?';
+    s->ends = SHELL_RUNS;
+    if (says) read_text(w, s, line.data, line.length, unsure, c);
+    text_close(&line);
+    if (unsure) shell_doubt(s), shell_doubt_arguments(s);
+    if (c->child) shell_doubt(s);
+    return s->ends == SHELL_HAS_ENDED && !c->maybe && !c->child;
 }
 
 static void read_script_file(walk *w, shell *s, const launch_found *f, const shell_command *c, recipe *r) {
@@ -89,9 +124,27 @@ static void read_script_file(walk *w, shell *s, const launch_found *f, const she
         unseen(w->out, "it starts %.80s, which was not read", f->script);
         return;
     }
+    shell_frame frame;
+    shell_begin_frame(s, &frame);
     shell_set_arguments(s, f->words.words, f->words.unsure, f->words.count);
-    read_inner(w, s, data, bytes, c);
+    read_inner(w, s, data, bytes, false, c);
+    shell_end_frame(s, &frame);
     memory_free(data);
+}
+
+/* Do both say the same? Turns of a loop over seeds do. */
+static bool same_run(const recipe *a, const recipe *b, int64_t gpus) {
+    recipe_options x, y;
+    bool same = strcmp(a->model, b->model) == 0 && strcmp(a->file, b->file) == 0 && a->judges == b->judges &&
+                strcmp(a->unseen.data ? a->unseen.data : "", b->unseen.data ? b->unseen.data : "") == 0;
+    for (recipe_reading as = RECIPE_LIKELY; as <= RECIPE_LEAST && same; as++) {
+        same = recipe_estimate(a, gpus, as, &x);
+        same &= recipe_estimate(b, gpus, as, &y) && x.count == y.count;
+        for (uint32_t i = 0; same && i < x.count; i++) same = strcmp(x.words[i], y.words[i]) == 0;
+        recipe_options_close(&x);
+        recipe_options_close(&y);
+    }
+    return same;
 }
 
 static void keep_run(walk *w, const shell *s, const shell_command *c, const launch_found *f, recipe *r) {
@@ -101,19 +154,22 @@ static void keep_run(walk *w, const shell *s, const shell_command *c, const laun
     const shell_variable *seen = shell_find(s, "CUDA_VISIBLE_DEVICES");
     if (c->hides || (seen && (seen->unsure || *seen->value < '0' || *seen->value > '9')))
         recipe_unseen(r, "CUDA_VISIBLE_DEVICES may leave it no device");
-    if (out->run_count == ADMIT_MOST_RUNS) {
-        unseen(out, "more than %s commands train; the others were not looked at", "eight");
-        recipe_close(r);
-        return;
-    }
-    int64_t gpus = gpus_of(&out->asks, f, r);
-    out->gpus[out->run_count] = gpus;
-    int64_t asked = resources_all_gpus(&out->asks);
+    int64_t gpus = gpus_of(&out->asks, f, r), asked = resources_all_gpus(&out->asks);
     if (asked && gpus > asked) recipe_unseen(r, "it starts more processes than the job has devices");
     if (r->shard > RECIPE_DDP && gpus <= 1)
         recipe_unseen(r, "over how many devices weights are shared out is not known");
     if (gpus > 1 && !recipe_serves(r) && !f->launched && !r->processes)
         recipe_unseen(r, "how its processes work together is not known");
+    bool known = false;
+    for (uint32_t i = 0; i < out->run_count; i++)
+        known |= out->gpus[i] == gpus && same_run(&out->runs[i], r, gpus);
+    if (!known && out->run_count == ADMIT_MOST_RUNS)
+        unseen(out, "more than %s commands train; the others were not looked at", "eight");
+    if (known || out->run_count == ADMIT_MOST_RUNS) {
+        recipe_close(r);
+        return;
+    }
+    out->gpus[out->run_count] = gpus;
     out->runs[out->run_count++] = *r;
 }
 
@@ -125,12 +181,12 @@ static bool is_among(const char *word, const char *const *words) {
 
 /* What sets variables in ways that are not followed. */
 static void doubt_what_it_sets(shell *s, const shell_command *c) {
-    static const char *const all[] = { "source", ".", "eval", "let", NULL };
+    static const char *const all[] = { "source", ".", "let", NULL };
     static const char *const named[] = { "read", "unset", "printf", "mapfile", "readarray", "getopts", NULL };
     const char *name = c->words[0].text;
     if (strcmp(name, "builtin") == 0 || strcmp(name, "command") == 0) shell_doubt(s);
     if (is_among(name, all)) shell_doubt(s);
-    if (strcmp(name, "eval") == 0) shell_doubt_arguments(s);
+    if (strcmp(name, "source") == 0 || strcmp(name, ".") == 0) shell_doubt_arguments(s);
     if (!is_among(name, named)) return;
     for (uint32_t i = 1; i < c->count; i++) {
         char plain[64];
@@ -173,9 +229,17 @@ static bool take_builtin(walk *w, shell *s, const shell_command *c) {
         return true;
     }
     bool shifts = strcmp(name, "shift") == 0, sets = strcmp(name, "set") == 0;
-    if (shifts) shell_doubt_arguments(s);
+    int64_t by = c->count > 1 ? recipe_count(c->words[1].text) : 1;
+    if (shifts) shell_shift(s, (uint32_t)by, c->maybe || c->child || !by);
+    if (strcmp(name, "alias") == 0 && c->count > 1) unseen(w->out, "an alias may stand for %s", "a command");
     if (sets) take_set(s, c);
     return shifts || sets;
+}
+
+/* "?/bin/python": where it lies is not known, and which it is. */
+static bool ends_known(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash && slash[1] && !strchr(slash, '?');
 }
 
 /* Called by the shell for every command of the script. */
@@ -183,6 +247,7 @@ static bool read_command(void *context, shell *s, const shell_command *c) {
     walk *w = context;
     const char *words[SHELL_MOST_WORDS];
     bool unsure[SHELL_MOST_WORDS];
+    if (strcmp(c->words[0].text, "eval") == 0) return read_eval(w, s, c) || w->failed != STATUS_OK;
     if (take_builtin(w, s, c)) return false;
     for (uint32_t i = 0; i < c->count; i++) words[i] = c->words[i].text, unsure[i] = c->words[i].unsure;
     launch_found f = { .words = { words, unsure, c->count } };
@@ -198,7 +263,8 @@ static bool read_command(void *context, shell *s, const shell_command *c) {
     }
     uint32_t skip = 0;
     const trainer *t = f.words.count ? trainer_find(&f.words, &skip) : NULL;
-    if (f.words.count && f.words.unsure[0]) unseen(w->out, "a command is not known: %.80s", f.words.words[0]);
+    if (f.words.count && f.words.unsure[0] && !ends_known(f.words.words[0]))
+        unseen(w->out, "which command '%.80s' is depends on more than the script", f.words.words[0]);
     if (!t) {
         if (r.unseen.length && f.launched) unseen(w->out, "%.80s is no program that is known here", words[0]);
         recipe_close(&r);
@@ -255,6 +321,7 @@ static status read_all(const admit_job *job, walk *w, shell *s) {
     admit_reading *out = w->out;
     int script;
     if (job->script) resources_read_script(job->script, job->bytes, &out->asks);
+    resources_read_environment(job->environment, &out->asks);
     resources_read_line(job->line_count, job->line, &out->asks, &script);
     if (out->asks.heterogeneous) unseen(out, "of a job of several parts only %s is read", "the first");
     if (out->asks.several_types) unseen(out, "GPUs of %s are asked for", "several types");
@@ -282,9 +349,10 @@ status admit_read(const admit_job *job, admit_reading *out) {
     walk *w = memory_new(1, sizeof *w);
     status result = s && w ? STATUS_OK : status_set(STATUS_FAILED, "no memory to read a script");
     if (result == STATUS_OK) {
-        *w = (walk){ .out = out, .files = { .may_open = job->may_open } };
+        *w = (walk){ .out = out, .files = { .may_open = job->may_open, .script = s } };
         s->each = read_command, s->context = w;
         result = read_all(job, w, s);
+        if (result == STATUS_OK) result = shell_read_uncalled(s);
         if (result == STATUS_OK) result = w->failed;
         if (s->cut)
             unseen(out, "the script is longer or more tangled than what is read, so %s", "not all was seen");

@@ -35,7 +35,8 @@ typedef struct {
     const char *const *line;
     const char *const *arguments; /* of the script */
     uint32_t argument_count;
-    bool may_open; /* files that the script names */
+    bool may_open;            /* files that the script names */
+    char *const *environment; /* sbatch's, for SBATCH_GRES and the like; NULL: it has none */
 } admit_job;
 
 /* STATUS_FAILED: no memory. STATUS_INVALID: that is no script. Close it in any case. */

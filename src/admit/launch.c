@@ -37,6 +37,7 @@ static bool listed(const char *list, const char *name) {
 typedef struct {
     char name[64];
     const char *value; /* "": a flag, or none */
+    bool unsure;       /* something of it is not known */
 } launch_option;
 
 /* The option at the front, with underscores for hyphens, and what stands behind it is taken. */
@@ -48,21 +49,36 @@ static bool next_option(launch_found *f, const char *flags, launch_option *o) {
     snprintf(o->name, sizeof o->name, "%.*s", equals ? (int)(equals - w < 63 ? equals - w : 63) : 63, w);
     for (char *c = o->name; *c; c++) *c = *c == '-' ? '_' : *c;
     o->value = equals ? equals + 1 : "";
+    o->unsure = f->words.unsure[0];
     take(f, 1);
     if (!equals && !listed(flags, o->name) && f->words.count) {
         o->value = word(f, 0);
+        o->unsure |= f->words.unsure[0];
         take(f, 1);
     }
     return true;
 }
 
-static void count_processes(const char *value, launch_found *f) {
-    f->processes = recipe_count(value);
-    f->all |= strcmp(value, "gpu") == 0 || strcmp(value, "auto") == 0 || strchr(value, '?') != NULL;
+/* "4?" is 4 where nothing outside of the script says more; of what is not known at all the job's devices are
+ * the likely number. */
+static int64_t likely_count(const launch_option *o, recipe *r) {
+    char digits[32];
+    snprintf(digits, sizeof digits, "%.31s", o->value);
+    digits[strcspn(digits, "?")] = 0;
+    int64_t n = recipe_count(digits);
+    if (n && o->unsure)
+        recipe_unseen(r, "%s is taken as %lld, as the script says, but something that is not read may set it",
+                      o->name, (long long)n);
+    return n;
 }
 
-static void take_nodes(const char *value, launch_found *f, recipe *r) {
-    f->nodes = recipe_count(value);
+static void count_processes(const launch_option *o, launch_found *f, recipe *r) {
+    f->processes = likely_count(o, r);
+    f->all |= strcmp(o->value, "gpu") == 0 || strcmp(o->value, "auto") == 0 || o->unsure;
+}
+
+static void take_nodes(const launch_option *o, launch_found *f, recipe *r) {
+    f->nodes = likely_count(o, r);
     if (!f->nodes) recipe_unseen(r, "on how many nodes it runs is not known");
 }
 
@@ -71,8 +87,8 @@ static void take_torchrun(launch_found *f, recipe *r) {
     f->launched = f->one_node = true;
     f->processes = 0, f->of_all_nodes = false; /* what a launcher before it starts is launchers */
     while (next_option(f, "standalone,no_python,m,module,use_env,rdzv", &o)) {
-        if (strcmp(o.name, "nproc_per_node") == 0) count_processes(o.value, f);
-        if (strcmp(o.name, "nnodes") == 0) take_nodes(o.value, f, r);
+        if (strcmp(o.name, "nproc_per_node") == 0) count_processes(&o, f, r);
+        if (strcmp(o.name, "nnodes") == 0) take_nodes(&o, f, r);
     }
 }
 
@@ -81,8 +97,8 @@ static void take_deepspeed(launch_found *f, recipe *r) {
     f->launched = f->all = f->one_node = true;
     while (
         next_option(f, "no_python,module,no_local_rank,force_multi,no_ssh_check,enable_each_rank_log", &o)) {
-        if (strcmp(o.name, "num_gpus") == 0) count_processes(o.value, f);
-        if (strcmp(o.name, "num_nodes") == 0) take_nodes(o.value, f, r);
+        if (strcmp(o.name, "num_gpus") == 0) count_processes(&o, f, r);
+        if (strcmp(o.name, "num_nodes") == 0) take_nodes(&o, f, r);
         if (listed("hostfile,H", o.name)) recipe_unseen(r, "on how many nodes it runs is not known");
     }
 }
@@ -95,19 +111,20 @@ static void take_accelerate(launch_found *f, const trainer_files *files, recipe 
     f->launched = true;
     while (next_option(f, flags, &o)) {
         if (strcmp(o.name, "config_file") == 0) trainer_read_accelerate(o.value, files, r), said = true;
-        if (strcmp(o.name, "num_processes") == 0)
-            r->processes = recipe_count(o.value), f->all = !r->processes;
+        if (strcmp(o.name, "num_processes") == 0) r->processes = likely_count(&o, r), f->all = !r->processes;
         if (strcmp(o.name, "mixed_precision") == 0 && strcmp(o.value, "no") != 0) r->types = RECIPE_AUTOCAST;
         if (strcmp(o.name, "multi_gpu") == 0) said = true;
+        trainer_take_sharing(o.name, o.value, r);
         if (strcmp(o.name, "use_fsdp") == 0 || strcmp(o.name, "use_deepspeed") == 0)
-            recipe_unseen(r, "how accelerate shares weights is not read from its line (--%s)", o.name);
+            recipe_unseen(r, "of how weights are shared out accelerate's line says only a part (--%s)",
+                          o.name);
         if (strcmp(o.name, "use_megatron_lm") == 0 || strcmp(o.name, "cpu") == 0)
             recipe_unseen(r, "accelerate's --%s has no rule", o.name);
     }
     if (!said) recipe_unseen(r, "accelerate reads a configuration of the user's own");
 }
 
-static void take_mpirun(launch_found *f) {
+static void take_mpirun(launch_found *f, recipe *r) {
     launch_option o;
     static const char flags[] =
         "allow_run_as_root,oversubscribe,report_bindings,tag_output,v,q,bind_to_core,nooversubscribe";
@@ -115,7 +132,7 @@ static void take_mpirun(launch_found *f) {
     while (next_option(f, flags, &o)) {
         bool two = strcmp(o.name, "mca") == 0 || strcmp(o.name, "gmca") == 0;
         if (two) take(f, 1);
-        if (listed("n,np,c", o.name)) count_processes(o.value, f), f->of_all_nodes = true;
+        if (listed("n,np,c", o.name)) count_processes(&o, f, r), f->of_all_nodes = true;
     }
 }
 
@@ -132,20 +149,24 @@ static void take_srun(launch_found *f, const resources *asks) {
 /* Interpreters and wrappers whose options are of no interest. */
 static bool take_wrapper(launch_found *f, const char *name) {
     static const launcher wrappers[] = {
-        { "exec,command,nohup,eval,builtin,sudo,trtllm-llmapi-launch", "" },
-        { "nice,numactl,taskset,stdbuf,chrt,ionice,setsid,ddp,time",
+        { "exec,command,nohup,builtin,sudo,trtllm-llmapi-launch", "" },
+        { "nice,numactl,taskset,stdbuf,chrt,ionice,setsid,ddp,time,shifter,ibrun,aprun,jsrun,xvfb-run",
           "localalloc,l,a,v,p,q,verbose,portability,quiet,append" },
         { "uv,poetry,pixi,pipenv,hatch,rye,conda,mamba,micromamba",
           "no_capture_output,live_stream,frozen,no_sync,locked" },
-        { "singularity,apptainer",
-          "nv,rocm,cleanenv,e,c,contain,containall,writable_tmpfs,no_home,fakeroot" },
+        { "singularity,apptainer,enroot,podman-hpc,podman",
+          "nv,rocm,nvccli,cleanenv,e,c,contain,containall,C,writable_tmpfs,writable,no_home,fakeroot,no_"
+          "mount,"
+          "compat,pid,ipc,rw,r,root,rm,gpu,mpi,nccl,cuda_mpi,it,i,t" },
     };
     launch_option o;
     size_t which = 0, kinds = sizeof wrappers / sizeof *wrappers;
     while (which < kinds && !listed(wrappers[which].names, name)) which++;
     if (which == kinds) return false;
     take(f, 1);
-    if (which >= 2 && (strcmp(word(f, 0), "run") == 0 || strcmp(word(f, 0), "exec") == 0)) take(f, 1);
+    if (which >= 2 && listed("run,exec,start", word(f, 0))) take(f, 1);
+    while (which == 1 && word(f, 0)[0] == '-' && word(f, 0)[1] != '-' && word(f, 0)[1] && word(f, 0)[2])
+        take(f, 1); /* -oL, -n5: a letter with its value */
     while (which && next_option(f, wrappers[which].flags, &o)) {}
     if (which == 3 || strcmp(name, "taskset") == 0) take(f, 1); /* the image; the processors */
     return true;
@@ -202,6 +223,7 @@ static bool take_shell(launch_found *f, const char *name) {
         take(f, 1);
         if (!line) continue;
         f->line = word(f, 0);
+        f->line_unsure = f->words.count && f->words.unsure[0];
         take(f, 1);
         return true;
     }
@@ -233,7 +255,7 @@ static bool take_one(const resources *asks, const trainer_files *files, launch_f
         take_accelerate(f, files, r);
     } else if (listed("mpirun,mpiexec,mpiexec.hydra,orterun", name)) {
         take(f, 1);
-        take_mpirun(f);
+        take_mpirun(f, r);
     } else {
         known = false;
     }

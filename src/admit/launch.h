@@ -13,6 +13,7 @@ typedef struct {
     bool of_all_nodes;   /* `processes` is of all nodes */
     bool all;            /* one process for each device */
     bool launched;       /* one that starts a process a device */
+    bool line_unsure;    /* something of `line` is not known */
     const char *line;    /* of `bash -c`: a script; its words are in `words` behind it */
     const char *script;  /* of `bash FILE`: a file with one */
 } launch_found;

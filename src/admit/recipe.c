@@ -96,6 +96,7 @@ static void add_training(const recipe *r, int64_t gpus, bool least, recipe_optio
     add_pair(o, "--optimizer", r->optimizer);
     add_pair(o, "--attn", r->attention);
     if (r->checkpointing || (least && !r->checkpointing_said)) add(o, "--gradient-checkpointing");
+    if (r->reentrant && r->checkpointing) add(o, "--reentrant");
     if (r->fused_loss) add_pair(o, "--loss", "fused");
     if (r->compiled) add(o, "--compile");
     if (r->expandable) add(o, "--expandable-segments");
@@ -103,10 +104,15 @@ static void add_training(const recipe *r, int64_t gpus, bool least, recipe_optio
     if (r->adapters) add_number(o, "--base-bits", r->base_bits);
     if (r->adapters) add_pair(o, "--adapter-targets", r->targets);
     add_number(o, "--labels", r->labels);
-    if (gpus > 1) {
+    const recipe_shard shard = r->shard ? r->shard : RECIPE_DDP;
+    bool whole = shard == RECIPE_ZERO3 || shard == RECIPE_FSDP,
+         state = shard >= RECIPE_ZERO1 && shard != RECIPE_FSDP;
+    bool away = r->host_keeps && !least && (r->host_keeps[0] == 'a' ? whole : state);
+    if (gpus > 1 || away) {
         add_number(o, "--gpus", gpus);
-        add_pair(o, "--shard", shards[r->shard ? r->shard : RECIPE_DDP]);
+        add_pair(o, "--shard", shards[shard]);
     }
+    if (away) add_pair(o, "--host-keeps", r->host_keeps);
 }
 
 bool recipe_estimate(const recipe *r, int64_t gpus, recipe_reading as, recipe_options *out) {

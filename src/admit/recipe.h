@@ -33,6 +33,8 @@ typedef struct {
     int64_t layers, heads, width; /* of nanoGPT, which names no model */
     bool all_products;            /* adapters stand beside every product */
     char file[128];               /* the program's own name, for sentences */
+    bool reentrant;               /* checkpoints, of the older kind */
+    const char *host_keeps;       /* of `estimate`; NULL: nothing */
     bool checkpointing, checkpointing_said, fused_loss, compiled, adapters, expandable;
     char passed[RECIPE_MOST_PASSED][128]; /* options of `estimate` as they are */
     uint32_t passed_count;

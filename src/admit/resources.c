@@ -251,6 +251,27 @@ void resources_read_line(int count, const char *const *words, resources *out, in
     *script = i < count ? i : count;
 }
 
+void resources_read_environment(char *const *environment, resources *out) {
+    static const struct {
+        const char *name;
+        meaning means;
+    } names[] = {
+        { "SBATCH_GRES=", GRES },
+        { "SBATCH_GPUS=", GPUS },
+        { "SBATCH_GPUS_PER_NODE=", GPUS_PER_NODE },
+        { "SBATCH_GPUS_PER_TASK=", GPUS_PER_TASK },
+        { "SBATCH_MEM_PER_NODE=", MEMORY },
+        { "SBATCH_MEM_PER_GPU=", MEMORY_PER_GPU },
+        { "SBATCH_MEM_PER_CPU=", MEMORY_PER_CPU },
+        { "SBATCH_PARTITION=", PARTITION },
+        { "SBATCH_CONSTRAINT=", CONSTRAINT },
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        for (char *const *v = environment; v && *v; v++)
+            if (strncmp(*v, names[i].name, strlen(names[i].name)) == 0)
+                store(out, names[i].means, *v + strlen(names[i].name));
+}
+
 /* ---- a script's lines ---- */
 
 enum { LINE_BYTES = 4096, LINE_WORDS = 64 };

@@ -26,6 +26,10 @@ void resources_read_script(const char *all, size_t bytes, resources *out);
  * script. `*script`: where the name stands, or `count` where none does. Words stay the caller's. */
 void resources_read_line(int count, const char *const *words, resources *out, int *script);
 
+/* SBATCH_GRES=... and others of sbatch's own environment: they count more than the script, and less than the
+ * line. `environment` ends with NULL. */
+void resources_read_environment(char *const *environment, resources *out);
+
 /* Processes and devices of the whole job, and devices of a node, as far as they follow; 0: they don't. */
 int64_t resources_all_gpus(const resources *r);
 int64_t resources_node_gpus(const resources *r);

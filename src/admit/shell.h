@@ -41,10 +41,26 @@ typedef struct {
 /* Of a variable, of arguments together ("a\x1f""b" are two words), or of one argument. */
 typedef struct {
     char *name, *value;
-    bool unsure;
+    bool unsure, exported;
 } shell_variable;
 
 typedef struct shell shell;
+
+enum { SHELL_MOST_FUNCTIONS = 64, SHELL_MOST_LOCALS = 64, SHELL_MOST_CALLS = 4, SHELL_MOST_FILES = 8 };
+
+typedef struct {
+    char *name, *body;
+    size_t bytes;
+    bool maybe, called; /* maybe: whether it is defined depends on something */
+} shell_function;
+
+/* A file that the script writes by a here-document. */
+typedef struct {
+    char *name, *text; /* '?' in the place of what is not known */
+} shell_file;
+
+/* How far a text was read: to its end, or to an "exit" that may happen, or that does. */
+typedef enum { SHELL_RUNS, SHELL_MAY_HAVE_ENDED, SHELL_HAS_ENDED } shell_end;
 
 /* A command that is no assignment and no keyword. True: no more is read ("exit"). Words are the shell's own
  * and change with the next command. */
@@ -55,6 +71,15 @@ struct shell {
     void *context;
     shell_variable variables[SHELL_MOST_VARIABLES];
     uint32_t count;
+    shell_function functions[SHELL_MOST_FUNCTIONS];
+    uint32_t function_count, redefined;
+    shell_variable locals[SHELL_MOST_LOCALS]; /* what "local" has hidden; value NULL: there was none */
+    uint32_t local_count;
+    shell_file files[SHELL_MOST_FILES];
+    uint32_t file_count;
+    uint32_t calls; /* functions within functions, now */
+    bool doubtful;  /* a '?' of the text that is read stands for something that is not known */
+    shell_end ends; /* of what was read last */
     uint64_t work;
     bool cut; /* a limit was met: something of the script was not looked at */
 };
@@ -68,6 +93,24 @@ void shell_set_arguments(shell *s, const char *const *arguments, const bool *uns
  */
 void shell_doubt(shell *s);
 void shell_doubt_arguments(shell *s);
+void shell_doubt_unexported(shell *s); /* what a shell of its own does not have */
+void shell_export(shell *s, const char *name);
+void shell_shift(shell *s, uint32_t count, bool unsure);
+
+/* Arguments and local variables of whoever calls: between the two there are others. */
+typedef struct {
+    shell_variable *arguments;
+    uint32_t count, locals;
+} shell_frame;
+void shell_begin_frame(shell *s, shell_frame *f);
+void shell_end_frame(shell *s, shell_frame *f);
+/* A shell of its own ends: the functions from `count` on are gone with it. */
+void shell_drop_functions(shell *s, uint32_t count);
+
+/* Functions that nobody has called: each may be, from outside. To be read last. */
+status shell_read_uncalled(shell *s);
+/* NULL: the script writes no such file, or what it writes is not known. */
+const char *shell_written(const shell *s, const char *name);
 
 /* Walks over the text; `maybe`: all of it runs only if something holds. Variables stay set. STATUS_FAILED: no
  * memory. */

@@ -10,6 +10,7 @@ typedef struct {
     int64_t values[DEPTH];
     char signs[DEPTH];
     uint32_t value_count, sign_count;
+    bool unsure; /* a variable's value is not surely what the script says */
 } stacks;
 
 static int strength(char sign) { return sign == '(' ? 0 : sign == '+' || sign == '-' ? 1 : 2; }
@@ -39,8 +40,9 @@ static bool push_number(const shell *s, const char **at, stacks *t) {
     const char *digits = name;
     if (name[0] < '0' || name[0] > '9') {
         const shell_variable *v = shell_find(s, name);
-        if (!v || v->unsure || !*v->value) return false;
+        if (!v || !*v->value) return false;
         digits = v->value;
+        t->unsure |= v->unsure;
     }
     errno = 0;
     long long value = strtoll(digits, &end, 10);
@@ -65,7 +67,7 @@ static bool close_bracket(stacks *t) {
     return true;
 }
 
-bool shell_sum(const shell *s, const char *written, int64_t *value) {
+bool shell_sum(const shell *s, const char *written, int64_t *value, bool *unsure) {
     stacks t = { .value_count = 0 };
     bool wants_number = true;
     for (const char *at = written; *at;) {
@@ -88,6 +90,6 @@ bool shell_sum(const shell *s, const char *written, int64_t *value) {
     while (t.sign_count) {
         if (t.signs[t.sign_count - 1] == '(' || !apply(&t)) return false;
     }
-    *value = t.values[0];
+    *value = t.values[0], *unsure = t.unsure;
     return t.value_count == 1;
 }

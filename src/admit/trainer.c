@@ -27,24 +27,69 @@ typedef struct {
     recipe *r;
     int depth;    /* of files that name files */
     bool in_file; /* whose lists come item by item */
+    bool written; /* by the script itself: a '?' in it is not known */
 } reading;
 
 static void apply(const reading *x, const char *name, const char *value, bool unsure);
 
 static void apply_setting(void *context, const char *key, const char *value) {
-    apply(context, key, value, false);
+    const reading *x = context;
+    apply(x, key, value, x->written && strchr(value, '?'));
+}
+
+/* A file that the script writes is as it was written, or else has been changed since. */
+static void read_settings(const char *name, const trainer_files *files, settings_each *each, void *context,
+                          recipe *r) {
+    char path[4096];
+    const char *own = files->script ? shell_written(files->script, name) : NULL;
+    status result = STATUS_OK;
+    if (own) {
+        recipe_unseen(r, "%s is taken as the script writes it", name);
+        result = settings_read_text(name, own, strlen(own), each, context);
+    } else if (trainer_path(name, files, path, r)) {
+        result = settings_read(path, each, context);
+    }
+    if (result != STATUS_OK) recipe_unseen(r, "%s could not be read", name);
 }
 
 static void read_file(const reading *x, const char *name) {
-    char path[4096];
     reading inner = *x;
     if (x->depth == 2) {
         recipe_unseen(x->r, "%s was not read", name);
         return;
     }
     inner.depth++, inner.in_file = true;
-    if (trainer_path(name, x->files, path, x->r) && settings_read(path, apply_setting, &inner) != STATUS_OK)
-        recipe_unseen(x->r, "%s could not be read", name);
+    inner.written = x->files->script && shell_written(x->files->script, name);
+    read_settings(name, x->files, apply_setting, &inner, x->r);
+}
+
+/* What a file that is not read is likely to say: "ds_z3_config.json", "zero2.yaml", "fsdp.yaml". */
+static void guess_by_name(const char *name, recipe *r) {
+    static const struct {
+        const char *word;
+        recipe_shard shard;
+    } words[] = { { "zero3", RECIPE_ZERO3 }, { "zero_3", RECIPE_ZERO3 }, { "zero-3", RECIPE_ZERO3 },
+                  { "z3", RECIPE_ZERO3 },    { "stage3", RECIPE_ZERO3 }, { "stage_3", RECIPE_ZERO3 },
+                  { "zero2", RECIPE_ZERO2 }, { "zero_2", RECIPE_ZERO2 }, { "zero-2", RECIPE_ZERO2 },
+                  { "z2", RECIPE_ZERO2 },    { "stage2", RECIPE_ZERO2 }, { "stage_2", RECIPE_ZERO2 },
+                  { "zero1", RECIPE_ZERO1 }, { "fsdp", RECIPE_FSDP } };
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (!strcasestr(name, words[i].word)) continue;
+        r->shard = words[i].shard;
+        recipe_unseen(r, "what %s shares out is guessed by its name", name);
+        return;
+    }
+}
+
+/* Does it say that something is kept away from the device? */
+static void take_away(recipe *r, const char *key, const char *value) {
+    bool away = strstr(key, "off"
+                            "load_") &&
+                strcmp(value, "none") != 0 && strcasecmp(value, "false") != 0 && !strstr(key, "pin_memory");
+    if (!away) return;
+    bool optimizer = strstr(key, "optimizer") != NULL;
+    if (!optimizer || !r->host_keeps) r->host_keeps = optimizer ? "optimizer" : "all";
+    recipe_unseen(r, "something is kept with the host (%s), which is counted by a rule", key);
 }
 
 static void take_deepspeed(void *context, const char *key, const char *value) {
@@ -54,22 +99,17 @@ static void take_deepspeed(void *context, const char *key, const char *value) {
     last = last ? last + 1 : key;
     bool stage = strcmp(key, "zero_optimization.stage") == 0 || strcmp(last, "zero_stage") == 0;
     if (stage && value[0] >= '0' && value[0] <= '3' && !value[1]) r->shard = stages[value[0] - '0'];
-    bool away = text_begins_with(last, "off"
-                                       "load_") ||
-                strstr(key, "off"
-                            "load_") != NULL;
-    if (away && strcmp(value, "none") != 0 && strcmp(value, "false") != 0 && !strstr(key, "pin_memory"))
-        recipe_unseen(r, "something is kept with the host (%s)", key);
+    take_away(r, key, value);
     bool enabled = strcmp(last, "enabled") == 0 && recipe_yes(value);
     if (enabled && (text_begins_with(key, "bf16") || text_begins_with(key, "fp16")))
         r->types = RECIPE_AUTOCAST;
 }
 
 void trainer_read_deepspeed(const char *name, const trainer_files *files, recipe *r) {
-    char path[4096];
-    if (!trainer_path(name, files, path, r)) return;
     r->shard = RECIPE_DDP;
-    if (settings_read(path, take_deepspeed, r) != STATUS_OK) recipe_unseen(r, "%s could not be read", name);
+    bool seen = files->may_open || (files->script && shell_written(files->script, name));
+    if (!seen) guess_by_name(name, r);
+    read_settings(name, files, take_deepspeed, r, r);
 }
 
 static void take_accelerate(void *context, const char *key, const char *value) {
@@ -83,8 +123,9 @@ static void take_accelerate(void *context, const char *key, const char *value) {
     if (strcmp(last, "fsdp_sharding_strategy") == 0 && !whole)
         recipe_unseen(r, "fsdp_sharding_strategy %s has no rule", value);
     if (strcmp(last, "fsdp_activation_checkpointing") == 0 && recipe_yes(value)) r->checkpointing = true;
-    if (text_begins_with(last, "fsdp_off") && text_ends_with(last, "load_params") && recipe_yes(value))
-        recipe_unseen(r, "weights are kept with the host");
+    bool away =
+        text_begins_with(last, "fsdp_off") && text_ends_with(last, "load_params") && recipe_yes(value);
+    if (away) take_away(r, key, value);
     if (strcmp(last, "deepspeed_config_file") == 0) recipe_unseen(r, "%s was not read", value);
     if (text_begins_with(key, "deepspeed_config.")) take_deepspeed(r, key, value);
     if (text_begins_with(key, "parallelism_config") || text_begins_with(key, "megatron"))
@@ -92,9 +133,22 @@ static void take_accelerate(void *context, const char *key, const char *value) {
 }
 
 void trainer_read_accelerate(const char *name, const trainer_files *files, recipe *r) {
-    char path[4096];
-    if (trainer_path(name, files, path, r) && settings_read(path, take_accelerate, r) != STATUS_OK)
-        recipe_unseen(r, "%s could not be read", name);
+    bool seen = files->may_open || (files->script && shell_written(files->script, name));
+    if (!seen) guess_by_name(name, r);
+    read_settings(name, files, take_accelerate, r, r);
+}
+
+/* An option of accelerate's line that says how weights are shared out. */
+void trainer_take_sharing(const char *name, const char *value, recipe *r) {
+    static const recipe_shard stages[] = { RECIPE_DDP, RECIPE_ZERO1, RECIPE_ZERO2, RECIPE_ZERO3 };
+    bool stage = strcmp(name, "zero_stage") == 0 && *value >= '0' && *value <= '3' && !value[1];
+    if (strcmp(name, "use_fsdp") == 0) r->shard = RECIPE_FSDP;
+    if (strcmp(name, "use_deepspeed") == 0 && r->shard == RECIPE_SHARD_UNSAID) r->shard = RECIPE_ZERO2;
+    if (stage) r->shard = stages[*value - '0'];
+    if (strstr(name, "off"
+                     "load_"))
+        take_away(r, name, value);
+    if (strcmp(name, "deepspeed_config_file") == 0) guess_by_name(value, r);
 }
 
 /* ---- meanings ---- */
@@ -156,7 +210,11 @@ static void take_precision(recipe *r, const char *value) {
 static void take_shards(recipe *r, const char *value) {
     if (strstr(value, "off"
                       "load"))
-        recipe_unseen(r, "weights are kept with the host (--fsdp %s)", value);
+        take_away(r,
+                  "fsdp_off"
+                  "load_params",
+                  "true");
+    if (strstr(value, "shard_grad_op")) r->shard = RECIPE_ZERO2;
     if (strstr(value, "full_shard") && !strstr(value, "hybrid"))
         r->shard = RECIPE_FSDP;
     else if (*value)
@@ -199,6 +257,34 @@ static void take_adapter(recipe *r, const char *value) {
         recipe_unseen(r, "adapter %s has no rule", value);
 }
 
+/* A dictionary, or of a file its one value. */
+static void take_reentrant(recipe *r, const char *value, bool whole) {
+    const char *at = whole ? value : strstr(value, "use_reentrant");
+    if (at) r->reentrant = strcasestr(at, "true") != NULL;
+}
+
+static void take_targets(recipe *r, const char *value) {
+    r->all_products = strcmp(value, "all") == 0;
+    if (r->all_products)
+        r->targets[0] = 0;
+    else
+        copy(r, "lora_target", value, r->targets, sizeof r->targets);
+}
+
+/* LLaMA-Factory's options. */
+static void apply_factory(recipe *r, meaning m, const char *name, const char *value) {
+    bool texts = strcmp(value, "sft") == 0 || strcmp(value, "pt") == 0, full = strcmp(value, "full") == 0;
+    if (m == TUNING) r->adapters = strcmp(value, "lora") == 0;
+    if (m == TARGETS) take_targets(r, value);
+    if (m == BITS && strcmp(value, "4") == 0) r->base_bits = 4;
+    if (m == HALF_TOO && recipe_yes(value)) r->half_weights = true;
+    bool known = m == TUNING  ? r->adapters || full
+                 : m == BITS  ? r->base_bits == 4
+                 : m == STAGE ? texts
+                              : true;
+    if (!known) recipe_unseen(r, "%s %.40s has no rule here", name, value);
+}
+
 /* Half of the meanings: those of one tool, or of files. */
 static void apply_special(const reading *x, const trainer_row *o, const char *name, const char *value) {
     recipe *r = x->r;
@@ -218,6 +304,12 @@ static void apply_special(const reading *x, const trainer_row *o, const char *na
         if (!text_begins_with(value, o->ours)) recipe_unseen(r, "%s is '%.40s'", name, value);
         break;
     case ADAPTER: take_adapter(r, value); break;
+    case REENTRANT: take_reentrant(r, value, o->ours != NULL); break;
+    case TUNING:
+    case TARGETS:
+    case BITS:
+    case STAGE:
+    case HALF_TOO: apply_factory(r, o->means, name, value); break;
     case FOUR_BITS:
         if (strncmp(value, "bnb.nf4", 7) == 0 || recipe_yes(value))
             r->base_bits = 4;
@@ -271,6 +363,27 @@ static void apply_row(const reading *x, const trainer_row *o, const char *name, 
     }
 }
 
+/* Of a value that is not all known what the script says of it, which is the likely one: "8?" is 8 where the
+ * environment says nothing else, and "?/llama-3-8b" a model of that name. False: it says nothing. */
+static bool likely_value(const trainer_row *o, const char *value, char out[SETTINGS_VALUE_BYTES]) {
+    const char *slash = strrchr(value, '/');
+    bool path = o->means == MODEL && slash && slash[1] && !strchr(slash, '?');
+    snprintf(out, SETTINGS_VALUE_BYTES, "%s", path ? slash + 1 : value);
+    for (size_t n = strlen(out); n && out[n - 1] == '?'; n--) out[n - 1] = 0;
+    return !strchr(out, '?') && (*out || !*value);
+}
+
+static void apply_unsure(const reading *x, const trainer_row *o, const char *name, const char *value) {
+    char likely[SETTINGS_VALUE_BYTES];
+    if (!likely_value(o, value, likely)) {
+        recipe_unseen(x->r, "%s is not known: nothing in the script says its value", name);
+        return;
+    }
+    recipe_unseen(x->r, "%s is taken as %.80s, as the script says, but something that is not read may set it",
+                  name, *likely ? likely : "on");
+    apply_row(x, o, name, likely);
+}
+
 /* As tables have names: without hyphens before, with underscores between. */
 static void apply(const reading *x, const char *said, const char *value, bool unsure) {
     char name[SETTINGS_KEY_BYTES];
@@ -280,7 +393,7 @@ static void apply(const reading *x, const char *said, const char *value, bool un
     for (const trainer_row *o = trainer_rows(x->t); o->name; o++) {
         if (strcmp(o->name, name) != 0) continue;
         if (unsure)
-            recipe_unseen(x->r, "%s is not known: the script says %.80s", name, value);
+            apply_unsure(x, o, name, value);
         else
             apply_row(x, o, name, value);
         return;
@@ -323,10 +436,13 @@ static uint32_t take_option(const reading *x, const trainer_words *w, uint32_t i
 
 /* A word that is no option: vLLM's model, torchtune's recipe and key=value, axolotl's file, nanoGPT's. */
 static void take_word(const reading *x, const char *word, bool unsure) {
+    static const trainer_row any = { .means = MODEL };
     const char *equals = strchr(word, '=');
-    char key[SETTINGS_KEY_BYTES];
+    char key[SETTINGS_KEY_BYTES], likely[SETTINGS_VALUE_BYTES];
     if (unsure) {
-        recipe_unseen(x->r, "%.80s is not known", word);
+        bool known = likely_value(&any, word, likely) && *likely;
+        recipe_unseen(x->r, "a word of its line is not known: %.80s", word);
+        if (known) take_word(x, likely, false);
     } else if (x->t->assignments && equals && equals - word < SETTINGS_KEY_BYTES) {
         snprintf(key, sizeof key, "%.*s", (int)(equals - word), word);
         apply(x, key, equals + 1, false);

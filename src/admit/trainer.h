@@ -4,11 +4,13 @@
 #pragma once
 
 #include "admit/recipe.h"
+#include "admit/shell.h"
 
 /* Files that a command names: NULL: none may be opened. */
 typedef struct {
     bool may_open;
-    char folder[4096]; /* where relative names begin; "": here */
+    char folder[4096];   /* where relative names begin; "": here */
+    const shell *script; /* which may write some itself; NULL: there is none */
 } trainer_files;
 
 /* What follows the program's own name. Words are in order; those that are unsure have '?' in them. */
@@ -31,6 +33,8 @@ void trainer_read(const trainer *t, const trainer_words *w, const trainer_files 
 /* The file of a launcher: DeepSpeed's JSON or accelerate's YAML. */
 void trainer_read_deepspeed(const char *path, const trainer_files *files, recipe *out);
 void trainer_read_accelerate(const char *path, const trainer_files *files, recipe *out);
+
+void trainer_take_sharing(const char *name, const char *value, recipe *out);
 
 /* A path as it is opened. False: it may not be, or it is too long; the recipe has a sentence then. */
 bool trainer_path(const char *name, const trainer_files *files, char out[4096], recipe *r);

@@ -32,6 +32,15 @@ static const trainer_row of_transformers[] = {
     { "max_source_length", LENGTH, 0, 0, NULL },
     { "cutoff_len", LENGTH, 0, 0, NULL },
     { "gradient_checkpointing", CHECKPOINT, 0, 0, NULL },
+    { "gradient_checkpointing_kwargs", REENTRANT, 0, 0, NULL },
+    { "gradient_checkpointing_kwargs.use_reentrant", REENTRANT, 0, 0, "" },
+    { "finetuning_type", TUNING, 0, 0, NULL },
+    { "lora_rank", COUNT, AT(rank) },
+    { "lora_target", TARGETS, 0, 0, NULL },
+    { "quantization_bit", BITS, 0, 0, NULL },
+    { "stage", STAGE, 0, 0, NULL },
+    { "pure_bf16", HALF_TOO, 0, 0, NULL },
+    { "enable_liger_kernel", YES, AT(fused_loss) },
     { "bf16", MIXED, 0, 0, NULL },
     { "fp16", MIXED, 0, 0, NULL },
     { "torch_dtype", TYPE, 0, 0, NULL },
@@ -84,6 +93,7 @@ static const trainer_row of_axolotl[] = {
     { "bf16", HALF, 0, 0, NULL },
     { "fp16", MIXED, 0, 0, NULL },
     { "gradient_checkpointing", CHECKPOINT, 0, 0, NULL },
+    { "gradient_checkpointing_kwargs.use_reentrant", REENTRANT, 0, 0, "" },
     { "torch_compile", YES, AT(compiled) },
     { "liger_fused_linear_cross_entropy", YES, AT(fused_loss) },
     { "deepspeed", DEEPSPEED, 0, 0, NULL },
@@ -265,6 +275,7 @@ static const char *const other_examples[] = { "run_seq2seq_qa.py", "run_summariz
                                               "run_translation.py", "run_image_classification.py", NULL };
 static const char *const trl[] = { "trl", NULL };
 static const char *const sft[] = { "sft.py", "run_sft.py", NULL };
+static const char *const factory[] = { "llamafactory-cli", "lmf", NULL };
 static const char *const tune[] = { "tune", NULL };
 static const char *const axolotl[] = { "axolotl", NULL };
 static const char *const axolotl_module[] = { "axolotl.cli.train", NULL };
@@ -315,6 +326,14 @@ static const trainer trainers[] = {
       .framework = "hf",
       .family = TRANSFORMERS,
       .checkpoints = true,
+      .batch = 8 },
+    { .names = factory,
+      .first = "train",
+      .title = "LLaMA-Factory",
+      .framework = "hf",
+      .family = TRANSFORMERS,
+      .checkpoints = true,
+      .takes_words = true,
       .batch = 8 },
     { .names = tune,
       .first = "run",

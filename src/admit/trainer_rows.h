@@ -14,6 +14,12 @@ typedef enum {
     YES,    /* a bool */
     LENGTH, /* tokens, of samples at most */
     CHECKPOINT,
+    REENTRANT, /* which kind of them */
+    TUNING,    /* LLaMA-Factory's: full, lora */
+    TARGETS,   /* products with adapters: all, or names */
+    BITS,      /* of weights, as a number */
+    STAGE,     /* LLaMA-Factory's: pt and sft learn from texts */
+    HALF_TOO,  /* products and weights in 16 bits */
     MIXED,     /* bf16, fp16: autocast */
     HALF,      /* the same where weights are 16 bits too */
     TYPE,      /* by name: bfloat16, float32, auto */

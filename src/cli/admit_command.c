@@ -1,5 +1,5 @@
 /* snug admit: will a Slurm job fit what it asks for? */
-#define _GNU_SOURCE
+#define _GNU_SOURCE /* environ */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -69,7 +69,7 @@ static status answer(const options *o, cli_streams *streams, const admit_job *jo
 }
 
 status cli_admit(const options *o, cli_streams *streams) {
-    admit_job job = { .may_open = !o->admit.script_only };
+    admit_job job = { .may_open = !o->admit.script_only, .environment = environ };
     const char *name = settle_line(o, &job);
     char *script = NULL;
     uint64_t bytes = 0;

@@ -54,6 +54,123 @@ static void scripts_are_read_as_people_write_them(void **state) {
                "--framework hf --batch 4 --context 2048 --dtype autocast --gpu a100-80");
 }
 
+#define FATTER "--torch_dtype float32 --bf16 --per_device_train_batch_size "
+
+/* What bash does with them is certain, so they are refused. */
+static void shells_are_followed(void **state) {
+    (void)state;
+    static const char *const same[] = {
+        TOP "for seed in 1 2 3; do\n" TRAINS FAT " --seed $seed\ndone\n",
+        TOP "for b in 1 2 4; do " TRAINS FATTER "$b; done",
+        TOP "for b in {3..4}; do\n  for s in $(seq 2); do " TRAINS FATTER "$b; done\ndone | tee log\n",
+        TOP "L=(1 2 4)\nfor b in \"${L[@]}\"; do " TRAINS FATTER "$b & done; wait\n",
+        TOP "go() {\n  local b=$1\n" TRAINS FATTER "$b\n}\ngo 4\n",
+        TOP "function go {\n" TRAINS FATTER "$2 \"$@\"\n}\nB=4\ngo --seed \"$B\"\n",
+        TOP "go() { if [ -f x ]; then echo; return; fi; }\ngo\n" TRAINS FAT "\n",
+        TOP "B=4\ngo() { local B=1; echo $B; }\ngo\n" TRAINS FATTER "$B\n",
+        TOP "CMD=\"" TRAINS FAT "\"\neval $CMD\n",
+        TOP "eval \"$(conda shell.bash hook)\"\nconda activate x\n" TRAINS FAT "\n",
+        TOP "L=(1 4)\ni=1\n" TRAINS FATTER "${L[$i]}\n",
+        TOP "L=(1 4)\n" TRAINS FATTER "$((${#L[@]} * 2))\n",
+        TOP "RESUME=\nif ! " TRAINS FAT " ${RESUME:+--resume \"$RESUME\"}; then exit 1; fi\n",
+        TOP "X=4\n" TRAINS FATTER "${X:-${Y:-2}}\n",
+        TOP "P=$(which python)\n$P -u $DIR/run_clm.py --do_train --model_name_or_path llama-3-8b "
+            "--block_size 2048 " FAT "\n",
+        TOP "$HOME/venv/bin/" TRAINS FAT "\n",
+        TOP "set -- 1 4\nshift\n" TRAINS FATTER "$1\n",
+        TOP "ARGS=()\n" TRAINS FAT " \"${ARGS[@]}\" \"$@\"\n",
+        TOP "enroot start --rw --mount a:b image " TRAINS FAT "\n",
+        TOP "podman-hpc run --rm --gpu -v a:b image " TRAINS FAT "\n",
+        TOP "shifter --image=docker:x " TRAINS FAT "\n",
+        TOP "N=4\n" TRAINS FATTER "$((${N} * 2 / 2))\n",
+    };
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++)
+        expect(same[i], "job.sh", 3, "--batch 4 --context 2048 --dtype autocast --gpu a100-80");
+    expect(TOP "for i in $(seq 60); do for j in $(seq 60); do " TRAINS FAT "; done; done\n", "job.sh", 0, "");
+}
+
+/* What the script says of a value that may be another is the likely one: the user is warned, and no more. */
+static void what_is_likely_is_said(void **state) {
+    (void)state;
+    static const char *const likely[] = {
+        TRAINS FATTER "${B:-4}\n",
+        "B=4\nsource venv/bin/activate\n" TRAINS FATTER "$B\n",
+        "L=(1 4 2)\n" TRAINS FATTER "${L[$SLURM_ARRAY_TASK_ID]}\n",
+        "case $SLURM_ARRAY_TASK_ID in\n 1) B=1;;\n 2) B=4;;\nesac\n" TRAINS FATTER "$B\n",
+        "for b in 1 4 $MORE; do\n" TRAINS FATTER "$b\ndone\n",
+        "go() {\n" TRAINS FATTER "4\n}\nexport -f go\n",
+        "B=4\nbash -c '" TRAINS FATTER "${B:-1}'\n",
+    };
+    char script[1200];
+    for (size_t i = 0; i < sizeof likely / sizeof *likely; i++) {
+        snprintf(script, sizeof script, TOP "%s", likely[i]);
+        expect(script, "job.sh", 0, "likely does not fit");
+        expect(script, "job.sh", 0, "--batch 4 --context 2048");
+    }
+    expect(TOP TRAINS FATTER "${B:-4}\n", "job.sh", 0, "per_device_train_batch_size is taken as 4");
+    expect(TOP "python run_clm.py --do_train --block_size 2048 --model_name_or_path "
+               "$SCRATCH/models/Meta-Llama-3-8B " FAT "\n",
+           "job.sh", 0, "Meta-Llama-3-8B --framework hf --batch 4 --context 2048");
+    expect("#!/bin/bash\n#SBATCH --gpus=a100_80:4\ntorchrun --nproc_per_node=${N:-2} run_clm.py --do_train "
+           "--model_name_or_path llama-3-8b --block_size 2048 --fsdp full_shard " FAT "\n",
+           "job.sh", 0, "nproc_per_node is taken as 2");
+    expect("#!/bin/bash\n#SBATCH --gpus=a100_80:4\ntorchrun --nproc_per_node=${N:-2} run_clm.py --do_train "
+           "--model_name_or_path llama-3-8b --block_size 2048 --fsdp full_shard " FAT "\n",
+           "job.sh", 0, "--gpus 2 --shard fsdp");
+}
+
+/* A file that the script writes is read as it stands there. */
+static void files_of_the_script_are_read(void **state) {
+    (void)state;
+    static const char yaml[] =
+        "model_name_or_path: llama-3-8b\nper_device_train_batch_size: $B\nmax_length: 2048\n"
+        "packing: true\ntorch_dtype: float32\ngradient_checkpointing: false\nbf16: true\nEND\n";
+    static const char zero[] = "{\"zero_optimization\": {\"stage\": 3, \"off"
+                               "load_param\": {\"device\": \"cpu\"}}}\nEND\n";
+    char script[1200];
+    snprintf(script, sizeof script, TOP "B=4\nF=x.yaml\ncat <<END > $F\n%strl sft --config ./x.yaml\n", yaml);
+    expect(script, "--script-only job.sh", 0,
+           "llama-3-8b --framework hf --batch 4 --context 2048 --dtype autocast");
+    expect(script, "--script-only job.sh", 0, "x.yaml is taken as the script writes it");
+    snprintf(script, sizeof script, TOP "cat > x.yaml << 'END'\n%strl sft --config x.yaml\n", yaml);
+    expect(script, "--script-only job.sh", 0, "per_device_train_batch_size is '$B'");
+    snprintf(script, sizeof script, TOP "tee z.json >/dev/null <<END\n%s" TRAINS FAT " --deepspeed z.json\n",
+             zero);
+    expect(script, "--script-only job.sh", 0, "--gpus 1 --shard zero3 --host-keeps all");
+    expect("#!/bin/bash\n#SBATCH --gpus=a100_80:4\naccelerate launch --num_processes 4 --use_deepspeed "
+           "--zero_stage 2 "
+           "--off"
+           "load_optimizer_device cpu run_clm.py --do_train --model_name_or_path llama-3-8b " FAT "\n",
+           "job.sh", 0, "--gpus 4 --shard zero2 --host-keeps optimizer");
+    expect("#!/bin/bash\n#SBATCH --gpus=a100_80:4\ntorchrun --nproc_per_node 4 run_clm.py --do_train "
+           "--model_name_or_path llama-3-8b --deepspeed ds_z3_config.json " FAT "\n",
+           "--script-only job.sh", 0, "--gpus 4 --shard zero3");
+    expect(TOP TRAINS FAT
+           " --gradient_checkpointing --gradient_checkpointing_kwargs '{\"use_reentrant\": true}'\n",
+           "job.sh", 3, "--gradient-checkpointing --reentrant");
+    expect(TOP "llamafactory-cli train --stage sft --model_name_or_path llama-3-8b --finetuning_type lora "
+               "--lora_rank 16 "
+               "--lora_target all --quantization_bit 4 --cutoff_len 2048 --per_device_train_batch_size 2 "
+               "--bf16 true "
+               "--template llama3 --dataset x --output_dir out --plot_loss true\n",
+           "job.sh", 0,
+           "--batch 2 --context 2048 --dtype autocast --gradient-checkpointing --adapter-rank 16 --base-bits "
+           "4 --gpu");
+}
+
+/* sbatch's own environment counts more than the script, and less than its line. */
+static void sbatchs_environment_counts(void **state) {
+    (void)state;
+    static const char script[] =
+        TOP "python run_clm.py --do_train --model_name_or_path gpt2 --torch_dtype float32 "
+            "--block_size 1024 --per_device_train_batch_size 32\n";
+    setenv("SBATCH_GRES", "gpu:t4:1", 1);
+    expect(script, "job.sh", 3, "NVIDIA T4");
+    expect(script, "job.sh --gres=gpu:h100_80:1", 0, "h100-80");
+    unsetenv("SBATCH_GRES");
+    expect(script, "job.sh", 0, "a100-80");
+}
+
 /* Whatever is not known keeps the job from being refused, and is said. */
 static void what_is_not_seen_is_admitted(void **state) {
     (void)state;
@@ -103,6 +220,10 @@ static void what_may_be_otherwise_is_admitted(void **state) {
         "[ -f x ] && exit 0\n",
         "[ $# -ge 9 ] || { echo usage; exit 1; }\n",
         "CUDA_VISIBLE_DEVICES= ",
+        "(test -f x) && ",
+        "alias python=true\n",
+        "go() { exit 0; }\n[ -f x ] && go\n",
+        "while [ -f x ]; do ",
         "env CUDA_VISIBLE_DEVICES= ",
         "export CUDA_VISIBLE_DEVICES=\n",
         "exec python ok.py\n",
@@ -111,7 +232,20 @@ static void what_may_be_otherwise_is_admitted(void **state) {
     };
     static const char *const batches[] = {
         "",
-        "B=4\neval B=1\n",
+        "B=4\neval B=$(cat x)\n",
+        "B=4\nB=1 | cat\n",
+        "B=4\nB=1 &\n",
+        "B=4\n{ B=1; } | cat\n",
+        "B=4\necho | { B=1; }\n",
+        "B=4\nL[0]=1\nB=${L[0]}\n",
+        "B=4\nfor B in $(cat x); do :; done\n",
+        "B=4\nfor i in 1 2; do [ -f x ] && break; B=1; done\n",
+        "f() { B=1; [ -f x ] && return; B=4; }\nf\n",
+        "f() { local B=1; }\nif [ -f x ]; then f() { B=4; }; fi\nB=4\nf\n",
+        "local B=4\n",
+        "if ((B = 4)); then :; fi\n",
+        "B=4\nsource env.sh\neval \"$B\"\n",
+        "B=1\nexport B\nbash -c 'B=4'\n",
         "B=4\nsource env.sh\n",
         "B=4\n. ./env.sh\n",
         "B=4\nread B < file\n",
@@ -131,22 +265,23 @@ static void what_may_be_otherwise_is_admitted(void **state) {
     char script[1200];
     for (size_t i = 0; i < sizeof before / sizeof *before; i++) {
         snprintf(script, sizeof script, TOP "%s" TRAINS FAT "%s\n", before[i],
-                 strstr(before[i], "{ echo a") ? "; }"
-                 : strchr(before[i], '(')      ? " )"
-                                               : "");
+                 strstr(before[i], "while")      ? "; done"
+                 : strstr(before[i], "{ echo a") ? "; }"
+                 : strchr(before[i], '(')        ? " )"
+                                                 : "");
         expect(script, "job.sh", 0, "");
     }
     for (size_t i = 0; i < sizeof batches / sizeof *batches; i++) {
         snprintf(script, sizeof script, TOP "%s" TRAINS FAT " --per_device_train_batch_size ${B:-4}\n",
                  batches[i]);
-        expect(script, "job.sh", 0, "per_device_train_batch_size is not known");
+        expect(script, "job.sh", 0, "Not seen: per_device_train_batch_size");
     }
     for (size_t i = 0; i < sizeof behind / sizeof *behind; i++) {
         snprintf(script, sizeof script, TOP TRAINS FAT " %s\n", behind[i]);
         expect(script, "job.sh", 0, "Not seen");
     }
     expect(TOP "B=4\nB=1 bash -c '" TRAINS FAT " --per_device_train_batch_size $B'\n", "job.sh", 0,
-           "is not known");
+           "Not seen: per_device_train_batch_size");
     expect(TOP "python run_clm.py --model_name_or_path llama-3-8b " FAT "\n", "job.sh", 0,
            "only with --do_train");
 }
@@ -303,7 +438,7 @@ static void servers_are_refused_by_weights_and_the_least_cache(void **state) {
     (void)state;
     expect(TOP "sglang serve --model-path llama-3-70b\n", "job.sh", 3, "does not fit");
     expect(TOP "trtllm-serve serve llama-3-70b\n", "job.sh", 3, "does not fit");
-    expect(TOP "vllm serve llama-3-70b --max-model-len 8192\n", "job.sh", 3, "does not fit");
+    expect(TOP "stdbuf -oL vllm serve llama-3-70b --max-model-len 8192\n", "job.sh", 3, "does not fit");
     expect(TOP "sglang serve --model-path llama-3-70b --pp-size 2\n", "job.sh", 0,
            "pp_size 2 has no rule here");
     expect(TOP "trtllm-serve llama-3-70b --backend tensorrt\n", "job.sh", 0, "backend is 'tensorrt'");
@@ -360,6 +495,10 @@ static void hostile_scripts_end(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scripts_are_read_as_people_write_them),
+        cmocka_unit_test(shells_are_followed),
+        cmocka_unit_test(what_is_likely_is_said),
+        cmocka_unit_test(files_of_the_script_are_read),
+        cmocka_unit_test(sbatchs_environment_counts),
         cmocka_unit_test(what_is_not_seen_is_admitted),
         cmocka_unit_test(what_may_be_otherwise_is_admitted),
         cmocka_unit_test(what_is_certain_is_refused),
