@@ -92,6 +92,8 @@ static void read_line(walk *w, shell *s, const launch_found *f, const shell_comm
     if (line && f->words.count > 1)
         shell_set_arguments(s, f->words.words + 1, f->words.unsure + 1,
                             f->words.count - 1); /* the first is $0 */
+    if (line && f->line_unsure && !strchr(line, '?'))
+        unseen(w->out, "a line of %s is not known", "another shell");
     if (line) read_inner(w, s, line, strlen(line), f->line_unsure, c);
     shell_end_frame(s, &frame);
     memory_free(line);
@@ -103,7 +105,8 @@ static bool read_eval(walk *w, shell *s, const shell_command *c) {
     text line = { 0 };
     bool unsure = c->cut;
     for (uint32_t i = 1; i < c->count; i++) {
-        text_add(&line, "%s%s", i > 1 ? " " : "", c->words[i].text);
+        bool marked = !c->words[i].unsure || strchr(c->words[i].text, '?');
+        text_add(&line, "%s%s%s", i > 1 ? " " : "", c->words[i].text, marked ? "" : "?");
         unsure |= c->words[i].unsure;
     }
     if (unsure) shell_doubt(s), shell_doubt_arguments(s);

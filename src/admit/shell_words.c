@@ -237,7 +237,9 @@ static void put_choice(shell_reader *r, const char *name, bool colon, const char
     if (*rest == '+') {
         if (empty) return;
         shell_put_range(r, rest + 1, to, in_quotes, false);
-        if (!v || v->unsure) doubt_words(r, count);
+        if (v && !v->unsure) return;
+        if (in_quotes || is_value(r)) shell_put_unsure(r); /* of a text that may be read again: eval */
+        doubt_words(r, count);
         return;
     }
     if (v && !empty) {

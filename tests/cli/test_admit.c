@@ -210,6 +210,38 @@ static void what_is_not_seen_is_admitted(void **state) {
     assert_true(command_says("admit --cluster none.yaml job.sh", 2, "none.yaml"));
 }
 
+/* Before each of these the batch is not surely what the script says of it. */
+static const char *const batches[] = {
+    "",
+    "B=4\neval B=$(cat x)\n",
+    "B=4\nB=1 | cat\n",
+    "B=4\nB=1 &\n",
+    "B=4\n{ B=1; } | cat\n",
+    "B=4\necho | { B=1; }\n",
+    "B=4\nL[0]=1\nB=${L[0]}\n",
+    "B=4\nfor B in $(cat x); do :; done\n",
+    "B=4\nfor i in 1 2; do [ -f x ] && break; B=1; done\n",
+    "f() { B=1; [ -f x ] && return; B=4; }\nf\n",
+    "f() { local B=1; }\nif [ -f x ]; then f() { B=4; }; fi\nB=4\nf\n",
+    "local B=4\n",
+    "if ((B = 4)); then :; fi\n",
+    "B=4\nsource env.sh\neval \"$B\"\n",
+    "B=1\nexport B\nbash -c 'B=4'\n",
+    "B=4\nsource env.sh\n",
+    "B=4\n. ./env.sh\n",
+    "B=4\nread B < file\n",
+    "B=4\nlet B/=4\n",
+    "B=4\n((B /= 4))\n",
+    "B=4\nunset B\n",
+    "B=4\nprintf -v B 1\n",
+    "B=1\n(B=4)\n",
+    "bash -c 'B=4'\n",
+    "B=4\nexport $(cat env)\n",
+    "set -- 4\nshift\nB=$1\n",
+    "bash -c 'echo $0' x 4\nB=$1\n",
+    "set -- $(cat args)\nB=$1\n",
+};
+
 /* Of each the device has too little for what it says at first sight, and enough for what it may do. */
 static void what_may_be_otherwise_is_admitted(void **state) {
     (void)state;
@@ -229,36 +261,6 @@ static void what_may_be_otherwise_is_admitted(void **state) {
         "exec python ok.py\n",
         "cat <<A <<B <<C <<D <<E <<F <<G <<H <<I\nA\nB\nC\nD\nE\nF\nG\nH\n",
         "cat <<AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\n",
-    };
-    static const char *const batches[] = {
-        "",
-        "B=4\neval B=$(cat x)\n",
-        "B=4\nB=1 | cat\n",
-        "B=4\nB=1 &\n",
-        "B=4\n{ B=1; } | cat\n",
-        "B=4\necho | { B=1; }\n",
-        "B=4\nL[0]=1\nB=${L[0]}\n",
-        "B=4\nfor B in $(cat x); do :; done\n",
-        "B=4\nfor i in 1 2; do [ -f x ] && break; B=1; done\n",
-        "f() { B=1; [ -f x ] && return; B=4; }\nf\n",
-        "f() { local B=1; }\nif [ -f x ]; then f() { B=4; }; fi\nB=4\nf\n",
-        "local B=4\n",
-        "if ((B = 4)); then :; fi\n",
-        "B=4\nsource env.sh\neval \"$B\"\n",
-        "B=1\nexport B\nbash -c 'B=4'\n",
-        "B=4\nsource env.sh\n",
-        "B=4\n. ./env.sh\n",
-        "B=4\nread B < file\n",
-        "B=4\nlet B/=4\n",
-        "B=4\n((B /= 4))\n",
-        "B=4\nunset B\n",
-        "B=4\nprintf -v B 1\n",
-        "B=1\n(B=4)\n",
-        "bash -c 'B=4'\n",
-        "B=4\nexport $(cat env)\n",
-        "set -- 4\nshift\nB=$1\n",
-        "bash -c 'echo $0' x 4\nB=$1\n",
-        "set -- $(cat args)\nB=$1\n",
     };
     static const char *const behind[] = { "--max_train_samples 2", "--line_by_line", "args.json",
                                           "\"$(cat x)\"",          "--max_length 0", "--do_train False" };
@@ -282,6 +284,9 @@ static void what_may_be_otherwise_is_admitted(void **state) {
     }
     expect(TOP "B=4\nB=1 bash -c '" TRAINS FAT " --per_device_train_batch_size $B'\n", "job.sh", 0,
            "Not seen: per_device_train_batch_size");
+    expect(TOP "unset B\nbash -c \"" TRAINS FATTER "${B:+4}\"\n", "job.sh", 0, "taken as 4");
+    expect(TOP "unset B\neval " TRAINS FATTER "${B:+4}\n", "job.sh", 0, "taken as 4");
+    expect(TOP "bash -c ${B:+'" TRAINS FAT "'}\n", "job.sh", 0, "");
     expect(TOP "python run_clm.py --model_name_or_path llama-3-8b " FAT "\n", "job.sh", 0,
            "only with --do_train");
 }
