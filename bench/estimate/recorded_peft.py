@@ -135,7 +135,7 @@ def main():
     if given.record:
         record(json.loads(given.results.read_text()), given.length, given.record)
         return
-    rows, failed = [], []
+    rows, failed, text = [], [], ""
     for path in sorted(given.results.glob("*.json")):
         name = path.stem.replace("--llama-3.2-3B", "")
         if given.only and name not in given.only:
@@ -147,10 +147,10 @@ def main():
         except Exception as e:  # a method that this version of peft does not have, or that fake tensors can't be in
             failed.append((name, str(e)[:120]))
             print(f"{name}: {e}", file=sys.stderr, flush=True)
-    text = "\n".join(table(rows, failed)) + "\n" if rows else ""
+        text = "\n".join(table(rows, failed)) + "\n" if rows else ""
+        if given.out:  # what there is so far: all of it takes an hour
+            given.out.write_text(text)
     print(text)
-    if given.out:
-        given.out.write_text(text)
 
 
 if __name__ == "__main__":
