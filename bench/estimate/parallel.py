@@ -113,7 +113,7 @@ TITAN = """# torchtitan beside its published peaks
 What torchtitan's team published of Llama 3.1 on H100 of 96 GB in December 2024, and what Trainy published of H200 in
 June 2025: the most that a device reserved. Rules were written from torchtitan's source of today and of then, PyTorch's
 FSDP2 and torchao, with these figures in sight. Of reserved bytes two numbers were **fitted to the twelve runs of 8B**,
-which are within 2 % since: 3 % of what is live lies between, and the loss leaves 2 bytes a number (docs/titan.md).
+which are within 2.1 % since: 3 % of what is live lies between, and the loss leaves 2 bytes a number (docs/titan.md).
 Before, with Megatron-LM's 5 % alone, the 19 were 0.81 / 0.93 / 0.97. Seven runs divide tensors, and stay 5 to 21 % too
 low. Runs with async tensor parallelism (both of 405B's pages, and a second one of 70B) keep symmetric buffers besides,
 which have no rule. The last two rows are from threads: that of March 2025 was in sight, and not used; that of July 2024

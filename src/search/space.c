@@ -359,20 +359,21 @@ static void list_part(void *context, int64_t index, int thread) {
 }
 
 /* What is left out for want of memory may be possible: no part may go missing so. The sentence of a part that
- * failed on another thread is that of doing it once more. */
-static status list_parts_at(parts *p, uint32_t from, uint32_t count, space *s) {
+ * failed on another thread is that of doing it once more on this one. */
+static status list_parts(parts *p, const int64_t *micro, uint32_t count, space *s) {
     uint64_t refused = memory_refused();
     status result = STATUS_OK;
-    p->micro += from;
+    p->micro = micro;
     if (count == 1)
         list_part(p, 0, 0);
     else
         threads_for(count, list_part, p);
     for (uint32_t i = 0; i < count && result == STATUS_OK; i++) {
-        if (p->how[i] != STATUS_FAILED) continue;
-        space_close(&p->found[i]);
-        list_part(p, i, 0);
-        result = p->how[i] == STATUS_FAILED ? STATUS_FAILED : STATUS_OK;
+        if (p->how[i] == STATUS_FAILED && count > 1) {
+            space_close(&p->found[i]);
+            list_part(p, i, 0);
+        }
+        if (p->how[i] == STATUS_FAILED) result = STATUS_FAILED;
     }
     if (result == STATUS_OK && memory_refused() != refused)
         result = status_set(STATUS_FAILED, "there is no memory to look for a plan");
@@ -380,7 +381,6 @@ static status list_parts_at(parts *p, uint32_t from, uint32_t count, space *s) {
         if (result == STATUS_OK) result = merge(s, &p->found[i]);
         space_close(&p->found[i]);
     }
-    p->micro -= from;
     return result;
 }
 
@@ -398,12 +398,12 @@ status space_open(const search_request *q, space *s) {
     *s = (space){ 0 };
     int64_t micro[MAX_MICRO];
     uint32_t count = list_micro_batches(q, micro), most = parts_at_once(q);
-    parts p = { .q = q, .micro = micro };
+    parts p = { .q = q };
     TRY(open_known(s));
     for (uint32_t i = 0; i < count; i += most)
-        TRY(list_parts_at(&p, i, count - i < most ? count - i : most, s));
+        TRY(list_parts(&p, micro + i, count - i < most ? count - i : most, s));
     if (s->stem_count) return STATUS_OK;
-    TRY(list_parts_at(&p, 0, 1, s)); /* its sentence once more */
+    TRY(list_parts(&p, micro, 1, s)); /* its sentence once more */
     return p.how[0] == STATUS_OK ? nothing_left(q) : p.how[0];
 }
 

@@ -12,9 +12,10 @@ static status check(const framework_subject *q, const framework_settings *s) {
 
 /* ---- the answer ---- */
 
-/* Of what tensors take: published peaks lie within, bench/results/parallel.md; and what pieces of the
- * allocator's leave between live tensors, of which 3 % is from twelve published runs of 8B. */
-static const double live_low = 0.88, live_high = 1.15, pieces_likely = 0.03, pieces_high = 1.15;
+/* Times what tensors take: published peaks lie within, bench/results/parallel.md. What lies between live
+ * tensors is a likely share of them, from twelve published runs of 8B; `held_high` is times all that is held.
+ */
+static const double live_low = 0.88, live_high = 1.15, between_likely = 0.03, held_high = 1.15;
 
 /* Buffers of NCCL's communicators, which the allocator does not know. */
 static const interval collectives = { UINT64_C(256) << 20, UINT64_C(1) << 30, UINT64_C(4) << 30 };
@@ -126,8 +127,8 @@ static status estimate(const framework_subject *q, const framework_settings *set
     double reserved = titan_held(at);
     r->layers[FRAMEWORK_LIVE] =
         (interval){ whole(at->live * live_low), whole(at->live), whole(at->live * live_high) };
-    interval pieces = { whole(at->live * live_low), whole(reserved + pieces_likely * at->live),
-                        whole(reserved * live_high * pieces_high) };
+    interval pieces = { whole(at->live * live_low), whole(reserved + between_likely * at->live),
+                        whole(reserved * live_high * held_high) };
     if (s->gpus > 1) r->beside = collectives;
     if (!q->hardware->memory) r->last_layer = FRAMEWORK_RESERVED;
     framework_place(q, r, &pieces);
