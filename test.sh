@@ -47,7 +47,20 @@ grep -qsx 'ID=debian' /etc/os-release && export SNUG_TEST_BROWSER=1
 cores=$(nproc)
 summary=() failed=0
 
-# step NAME COMMAND...: runs it, remembers how it went. The last line that CTest writes on the outcome is kept.
+# What failed in CTest's words, and the end of what each such test wrote: whoever sees only the end of a log sees why.
+failures_in() { # OUTCOME
+    awk '
+        function flush(  i) {
+            for (i = count > 20 ? count - 20 : 0; i < count; i++) print "          " said[i]
+            count = 0
+        }
+        /^ *[0-9]+\/[0-9]+ Test +#/ { flush(); keeps = /\*\*\*/; if (keeps) print "        " $0; next }
+        /^ *Start +[0-9]+:/ || /^[0-9]+% tests passed/ { flush(); keeps = 0 }
+        keeps && NF { said[count++] = $0 }
+        END { flush() }' "$1"
+}
+
+# step NAME COMMAND...: runs it, remembers how it went: CTest's last line, and which tests failed and why.
 step() {
     local name=$1 began=$SECONDS word=ok outcome
     shift
@@ -56,6 +69,7 @@ step() {
     "$@" 2>&1 | tee "$outcome" || { word=FAILED failed=1; }
     summary+=("$(printf '%-7s %-36s %5d s  %s' "$word" "$name" $((SECONDS - began)) \
         "$(grep -a 'tests passed' "$outcome" | tail -n 1)")")
+    [ $word = ok ] || summary+=("$(failures_in "$outcome")")
     rm -f "$outcome"
     [ $word = ok ]
 }

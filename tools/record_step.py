@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Writes step_blocks.json, step_autocast.json, step_nested.json, step_switched.json, step_words.json, step_tied.json,
-step_attends.json, step_sees.json and the latter two under autocast to tests/estimate/recorded/, recorded steps of small
-models, and prints the peaks of live bytes that PyTorch's profiler counts of the steps themselves on the CPU, which
-tests/estimate/test_recorded.c and test_recorded_settings.c have. Needs torch and peft."""
+step_attends.json, step_sees.json and the latter two under autocast, and step_normed.json to tests/estimate/recorded/,
+recorded steps of small models, and prints the peaks of live bytes that PyTorch's profiler counts of the steps
+themselves on the CPU, which tests/estimate/test_recorded.c and test_recorded_settings.c have. Needs torch and peft."""
 
 import pathlib
 import sys
@@ -169,6 +169,43 @@ class Seeing(torch.nn.Module):
         return self.head(x).flatten(0, 1)
 
 
+class Rms(torch.nn.Module):
+    """A norm of several calls, in f32 whatever it is given."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(WIDTH))
+
+    def forward(self, x):
+        wide = x.float()
+        return self.weight * (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-6)).to(x.dtype)
+
+
+class NormedBlock(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.inner = Rms(), torch.nn.Linear(WIDTH, WIDTH, bias=False)
+
+    def forward(self, x):
+        return x + self.inner(self.norm(x))
+
+
+class Normed(torch.nn.Module):
+    """Norms' gradients are the most of a step; its loss is computed within it."""
+
+    def __init__(self, dtype=torch.float32):
+        super().__init__()
+        self.table, self.head = torch.nn.Embedding(WORDS, WIDTH), torch.nn.Linear(WIDTH, 8, bias=False)
+        self.blocks = torch.nn.ModuleList(NormedBlock() for _ in range(2))
+        self.to(dtype)
+
+    def forward(self, ids, labels):
+        x = self.table(ids)
+        for block in self.blocks:
+            x = block(x)
+        return torch.nn.functional.cross_entropy(self.head(x).flatten(0, 1).float(), labels.flatten())
+
+
 class Pictures:
     lengths = (1,)
 
@@ -195,6 +232,16 @@ class Case:
 
     def loss_of(self, model, batch):
         return torch.nn.functional.cross_entropy(model(batch["ids"]).flatten(0, 1), batch["labels"].flatten())
+
+
+class Within(Case):
+    """Where the model computes its loss."""
+
+    def __init__(self, dtype=torch.float32):
+        self.make_model = lambda: Normed(dtype)
+
+    def loss_of(self, model, batch):
+        return model(batch["ids"], batch["labels"])
 
 
 class Pieces(Case):
@@ -258,6 +305,17 @@ def write_seeing():
             print(name or "step_sees.json of 16 bits", size, recorded.measure(case, size, autocast))
 
 
+def write_normed():
+    case = Within()
+    recipe.record(case.make_model, case.make_batch, case.loss_of,
+                  lambda m: torch.optim.AdamW(m.parameters(), foreach=True), batches=(2, 3), lengths=(64,),
+                  device="cpu", out=str(ROOT / "tests" / "estimate" / "recorded" / "step_normed.json"))
+    with torch.backends.mkldnn.flags(enabled=False):
+        for size in (2, 5):
+            print("step_normed.json", size, recorded.measure(case, size, None))
+            print("step_normed.json of 16 bits", size, recorded.measure(Within(torch.bfloat16), size, None))
+
+
 class Adapted(Case):
     """PEFT's adapters of rank 4 in the blocks."""
 
@@ -296,6 +354,7 @@ if __name__ == "__main__":
     write(Words, "step_words.json")
     write_tied()
     write_attending()
+    write_normed()
     write_seeing()
     for size, dropout in (2, 0.0), (5, 0.0), (2, 0.1), (5, 0.1):
         print("step_blocks.json with adapters", size, dropout, recorded.measure(Adapted(dropout), size, None))

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include <fcntl.h>
+#include <limits.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -233,6 +234,15 @@ void command_shell(const char *format, ...) {
     vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
     if (system(line) != 0) fail_msg("%s", line);
+}
+
+void command_allow_mpirun(void) {
+    char here[PATH_MAX];
+    if (!getcwd(here, sizeof here)) fail_msg("no working directory");
+    setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
+    setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
+    setenv("OMPI_MCA_orte_tmpdir_base", here, 1); /* Open MPI 4 */
+    setenv("PRTE_MCA_prte_tmpdir_base", here, 1); /* 5 */
 }
 
 void command_make_files(void) {

@@ -61,3 +61,7 @@ uint64_t command_least_budget(const char *line);
 /* In the working directory: "tiny/config.json", a model of two small blocks, "deep/config.json", one of 96,
  * and "text", some English-like 60 KB. */
 void command_make_files(void);
+
+/* An environment in which mpirun starts processes for a superuser too, and keeps its own files in the working
+ * directory: two that begin at once may both make those in /tmp, of which one then fails. */
+void command_allow_mpirun(void);

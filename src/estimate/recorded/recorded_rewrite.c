@@ -87,9 +87,8 @@ status recorded_rewrite(const recording *r, const torch_settings *s, recorded_si
     status result = edit_open(&e, r, sizes);
     if (result == STATUS_OK) note_operations(&e, s, sizes);
     if (result == STATUS_OK) result = rewrite_step(r, s, &e, &head);
-    bool wide_gradients = s->masters && s->shard == TORCH_FSDP;
     if (result == STATUS_OK && s->loss_chunks)
-        result = recorded_chunk(&e, &head, s->loss_chunks, wide_gradients);
+        result = recorded_chunk(&e, &head, s->loss_chunks, recorded_root_is_wide(&e, s, head.loss));
     uint64_t numbers = numbers_of(&e, RECORDING_PARAMETER); /* before some are coded */
     if (result == STATUS_OK) result = recorded_adapt(&e, s);
     if (result == STATUS_OK && !s->cuda) recorded_within_mix(&e);

@@ -24,6 +24,7 @@ typedef struct {
     uint32_t begin, end;             /* its first and last call that is left; 0: none */
     bool gathers, copies;            /* copies: FSDP gathers into a buffer and copies out of it */
     bool widens;                     /* 16 bits of f32 shares: gradients are sent in f32 */
+    bool apart;                      /* the loss is computed in pieces outside of the model */
     uint32_t *part;   /* by storage that was there: what a device has of that gradient; 0: all of it */
     uint32_t sending; /* gradients on their way, which the next unit waits for */
 } sharing;
@@ -85,21 +86,39 @@ static void note_order(sharing *h) {
     }
 }
 
-/* Code around the model, as a loss, is none of its forward. Calls that were put in have no place among those
- * that were recorded. */
-static bool is_of_model(const sharing *h, uint32_t call) { return call > h->from && call <= h->to; }
-
-static void note_model(sharing *h) {
-    const recorded_edit *e = h->e;
+/* The last call of forward that was recorded before that one, whether it is left or not. What was put in, as
+ * pieces of a loss, stands for calls that are gone, of which that is the last. */
+static uint32_t stands_for(const recorded_edit *e, uint32_t call) {
     const recording_program *p = e->from;
-    h->from = EDIT_NEVER, h->to = 0;
+    if (call <= p->call_name.count) return call;
+    while (call > p->call_name.count) call = edit_next(e, call);
+    uint32_t last = call ? call - 1 : p->call_name.count;
+    while (last && p->phase.of[last - 1] != RECORDING_FORWARD) last--;
+    return last;
+}
+
+/* Code around the model, as a loss, is none of its forward. */
+static bool is_of_model(const sharing *h, uint32_t call) {
+    uint32_t recorded = stands_for(h->e, call);
+    return recorded > h->from && recorded <= h->to;
+}
+
+static void find_model(const recording_program *p, uint32_t *first, uint32_t *last) {
+    *first = EDIT_NEVER, *last = 0;
     for (uint32_t i = 0; i < p->visit_module.count; i++) {
         if (p->visit_module.of[i]) continue;
         uint32_t from = (uint32_t)p->visit_calls.of[2 * i], to = (uint32_t)p->visit_calls.of[2 * i + 1];
-        if (from < h->from) h->from = from;
-        if (to > h->to) h->to = to;
+        if (from < *first) *first = from;
+        if (to > *last) *last = to;
     }
-    if (!h->to) h->from = 0, h->to = p->call_name.count; /* an old recording does not say */
+    if (!*last) *first = 0, *last = p->call_name.count; /* an old recording does not say */
+}
+
+static void note_model(sharing *h) {
+    const recorded_edit *e = h->e;
+    find_model(e->from, &h->from, &h->to);
+    for (uint32_t call = 1; h->s->loss_chunks && call <= e->from->call_name.count; call++)
+        h->apart |= e->calls[call].gone && e->calls[call].phase == RECORDING_FORWARD && call > h->to;
     for (uint32_t call = edit_first(e); call; call = edit_next(e, call)) {
         if (e->calls[call].phase != RECORDING_FORWARD || !is_of_model(h, call)) continue;
         if (!h->begin) h->begin = call;
@@ -192,9 +211,11 @@ static uint32_t first_of_backward(const sharing *h) {
     return 0;
 }
 
-/* While a unit is differentiated the next one's weights arrive; while the root is, those of the first. */
+/* While a unit is differentiated the next one's weights arrive; while the root is, those of the first, if a
+ * result of the model says that backward begins. */
 static void gather_backward(sharing *h) {
-    uint32_t call = first_of_backward(h), k = following(h, h->ordered), fetched = 0;
+    uint32_t k = following(h, h->ordered), fetched = 0,
+             call = h->apart && k ? h->units[h->order[k - 1]].backward : first_of_backward(h);
     if (call && k) fetched = fetch(h, call, RECORDING_BACKWARD, h->units + h->order[k - 1], 0);
     for (; k && fetched; k = following(h, k - 1)) {
         const unit *u = h->units + h->order[k - 1];
@@ -230,6 +251,17 @@ static void update_parts(const sharing *h) {
     }
 }
 
+/* A CPU copies each gradient of another type than the buffer's once more on its way; all are there meanwhile.
+ */
+static uint32_t copy_narrow(sharing *h, uint32_t b, const uint32_t *block, uint32_t at) {
+    for (uint32_t i = 1; i <= h->known && h->widens && !h->s->cuda; i++) {
+        bool narrow = edit_width(edit_dtype(h->e, i)) == 2;
+        if (!is_gradient(edit_at(h->e, i)) || block[i] != b || !narrow || !edit_at(h->e, i)->bytes) continue;
+        at = put(h, at, RECORDING_BACKWARD, "cat", i, bytes_of(h, whole_of(h, i)));
+    }
+    return at;
+}
+
 /* A unit's weights are let go, then its gradients are copied into one buffer, of which a share comes back.
  * The buffer stays until the next unit's are ready; shares are added to those of earlier micro-batches
  * together (FSDPParamGroup.post_backward, foreach_reduce). */
@@ -241,7 +273,7 @@ static void reduce(sharing *h, uint32_t b, const uint32_t *block) {
     if (!(u->sent > 0) || !at) return;
     uint32_t buffer = bytes_of(h, u->sent);
     if (h->sending) at = let_go(h, at, when, h->sending);
-    at = put(h, at, when, "chunk_cat", 0, buffer);
+    at = copy_narrow(h, b, block, put(h, at, when, "chunk_cat", 0, buffer));
     uint32_t first = e->storage_count + 1;
     for (uint32_t i = 1; i <= h->known; i++) {
         if (!is_gradient(edit_at(e, i)) || block[i] != b || !edit_at(e, i)->bytes) continue;
@@ -254,12 +286,51 @@ static void reduce(sharing *h, uint32_t b, const uint32_t *block) {
     h->sending = buffer;
 }
 
+/* The root's, as they are made: recorded_root_is_wide. Pieces have cast theirs. */
+static void widen_root(sharing *h, const uint32_t *block) {
+    recorded_edit *e = h->e;
+    for (uint32_t i = 1; i <= h->known && !e->failed; i++) {
+        uint32_t call = edit_at(e, i)->born;
+        bool narrow = edit_is_float(edit_dtype(e, i)) && edit_width(edit_dtype(e, i)) == 2;
+        if (!is_gradient(edit_at(e, i)) || block[i] || !narrow || !call) continue;
+        uint32_t made = edit_divert(e, call, i, edit_dtype(e, i));
+        edit_retype(e, i, wide);
+        put(h, edit_end_of_node(e, call), RECORDING_BACKWARD, "_to_copy.default", made, i);
+    }
+}
+
 static void reduce_all(sharing *h, const uint32_t *block) {
     for (uint32_t k = h->ordered; k; k--) reduce(h, h->order[k - 1], block);
     for (uint32_t call = edit_first(h->e); call; call = edit_next(h->e, call))
         if (h->e->calls[call].phase == RECORDING_BACKWARD) h->units[0].last_backward = call;
     reduce(h, 0, block);
     update_parts(h);
+}
+
+/* ---- inputs ---- */
+
+static void read_instead(sharing *h, uint32_t old, uint32_t new) {
+    recorded_edit *e = h->e;
+    for (uint32_t call = edit_first(e); call; call = edit_next(e, call)) {
+        bool reads = false;
+        for (uint32_t k = 0; k < e->calls[call].reads; k++) reads |= edit_reads(e, call)[k] == old;
+        if (reads) edit_read_instead(e, call, old, new);
+    }
+}
+
+/* Where it computes in 16 bits FSDP casts what the model is given; the batch stays as it came. */
+static void cast_inputs(sharing *h) {
+    recorded_edit *e = h->e;
+    for (uint32_t i = 1; i <= h->known && h->begin && !e->failed; i++) {
+        const char *type = edit_dtype(e, i);
+        bool narrow = edit_is_float(type) && edit_width(type) == 2;
+        if (edit_at(e, i)->role != RECORDING_INPUT || !narrow) continue;
+        uint32_t copy = edit_add(e, &(edit_new){ RECORDING_MADE, type, edit_numbers(e, i), 0, false });
+        read_instead(h, i, copy);
+        edit_retype(e, i, wide);
+        put(h, before(h, h->begin), RECORDING_FORWARD, "_to_copy.default", i, copy);
+        edit_at(e, copy)->outlasts = true; /* the model's call has it */
+    }
 }
 
 /* ---- the whole ---- */
@@ -298,6 +369,8 @@ static void share_out(sharing *h, const uint32_t *block) {
     note_calls(h);
     note_order(h);
     note_model(h);
+    if (h->widens) cast_inputs(h);
+    if (h->widens && h->apart) widen_root(h, block);
     note_bytes(h, block);
     if (s->shard == TORCH_DDP) add_buckets(h);
     if (s->shard >= TORCH_ZERO2) reduce_all(h, block);
@@ -326,6 +399,12 @@ static void note_link(const sharing *h, recorded_link *link) {
     if (h->s->shard == TORCH_DDP) link->once = 2 * others * sent;
     if (h->s->shard == TORCH_ZERO1) link->once = others * sent;
     if (zero) link->once += others * all;
+}
+
+bool recorded_root_is_wide(const recorded_edit *e, const torch_settings *s, uint32_t loss) {
+    uint32_t from, to;
+    find_model(e->from, &from, &to);
+    return torch_is_shared(s) && s->shard == TORCH_FSDP && s->masters && loss > to;
 }
 
 void recorded_share(recorded_edit *e, const torch_settings *s, recorded_link *link) {

@@ -568,11 +568,22 @@ static void place_cast(retyping *t, uint32_t call, uint32_t of, uint32_t made, u
     if (weight || !*last) *last = put;
 }
 
+/* What a node computes with by itself, as powers on the way to their gradient. */
+static bool stays_in_node(const recorded_edit *e, uint32_t call, uint32_t storage) {
+    uint32_t end = edit_end_of_node(e, call);
+    while (call != end) {
+        call = edit_next(e, call);
+        for (uint32_t k = 0; k < e->calls[call].reads; k++)
+            if (edit_reads(e, call)[k] == storage) return true;
+    }
+    return false;
+}
+
 static void cast_results(retyping *t, uint32_t call, uint32_t of) {
     recorded_edit *e = t->e;
     for (uint32_t k = 0; k < e->calls[call].makes && !e->failed; k++) {
         uint32_t y = edit_makes(e, call)[k];
-        if (edit_at(e, y)->born != call || !is_counted(e, y)) continue;
+        if (edit_at(e, y)->born != call || !is_counted(e, y) || stays_in_node(e, call, y)) continue;
         bool gradient = edit_at(e, y)->role == RECORDING_GRADIENT;
         const char *type = gradient ? (t->to == TORCH_HALF ? narrow : wide) : own_type(t, of, y);
         if (!type || is_narrow(e, y) == (type == narrow)) continue;
@@ -609,9 +620,49 @@ static void turn_wide(retyping *t, uint32_t call) {
     if (w && w->a.turned == call && (w->made[0] || w->made[1] || w->made[2])) cast_reads(t, call, wide);
 }
 
+/* The first behind `call` that reads `storage`; 0: none. */
+static uint32_t next_reader(const recorded_edit *e, uint32_t call, uint32_t storage) {
+    while ((call = edit_next(e, call)) != 0)
+        for (uint32_t k = 0; k < e->calls[call].reads; k++)
+            if (edit_reads(e, call)[k] == storage) return call;
+    return 0;
+}
+
+/* Adds to a gradient one that a norm of several calls has made. */
+static bool adds_of_norm(const retyping *t, uint32_t call, uint32_t module) {
+    const recorded_edit *e = t->e;
+    const edit_call *c = edit_call_at(e, call);
+    if (!t->writes_norm[module] || c->phase != RECORDING_BACKWARD || c->module != module) return false;
+    if (!edit_is_call(e, call, "add") || c->reads != 2 || c->makes != 1) return false;
+    uint32_t x = edit_reads(e, call)[1];
+    return is_of_backward(e, x) && e->calls[edit_at(e, x)->born].module == module;
+}
+
+/* What a norm reads twice of its f32 copy has two gradients, which are added in f32 and cast before they meet
+ * the others. As recorded, without the copy, each of them is added to the others. */
+static bool add_behind_norm(retyping *t, uint32_t call) {
+    recorded_edit *e = t->e;
+    uint32_t module = e->calls[call].module;
+    if (!t->is_of_narrow[module] || !adds_of_norm(t, call, module)) return false;
+    uint32_t others = edit_reads(e, call)[0], one = edit_reads(e, call)[1], sum = edit_makes(e, call)[0];
+    uint32_t second = next_reader(e, call, sum);
+    if (!is_narrow(e, others) || !is_wide(e, one) || !second || !adds_of_norm(t, second, module))
+        return false;
+    if (edit_reads(e, second)[0] != sum || edit_makes(e, second)[0] != sum) return false;
+    edit_remove(e, call);
+    edit_read_instead(e, second, sum, one);
+    edit_makes(e, second)[0] = one;
+    uint32_t cast = make_cast(e, edit_end_of_node(e, second), second, one, narrow);
+    uint32_t behind = edit_end_of_node(e, second);
+    edit_insert(e, edit_next(e, behind),
+                &(edit_new_call){ "add.Tensor", RECORDING_BACKWARD, module, 0, { others, cast }, { sum } });
+    return true;
+}
+
 static void retype_backward(retyping *t, uint32_t call) {
     recorded_edit *e = t->e;
     uint32_t of = e->calls[call].of;
+    if (add_behind_norm(t, call)) return;
     for (uint32_t k = 0; of && k < e->calls[call].reads; k++) {
         uint32_t x = edit_reads(e, call)[k], made = cast_of(t, of, x);
         if (made && !is_of_backward(e, x)) edit_read_instead(e, call, x, made);
