@@ -2,6 +2,7 @@
 needs neither a GPU nor weights, for all tensors are fake. Your part is at the end. PyTorch 2.4 or later."""
 
 import contextlib
+import dis
 import functools
 import gc
 import json
@@ -145,15 +146,24 @@ def each_forward(model, around):
                 m.__dict__.pop("forward") if before is None else m.__dict__.update(forward=before)
 
 
+@functools.lru_cache(None)
+def gives_name(code, at):
+    """Does code keep what the call at that place returns? Else it hands it on, as x.float().pow(2) does."""
+    behind = (i.opname for i in dis.get_instructions(code) if i.offset > at and i.opname != "CACHE")
+    return next(behind, "RETURN").startswith(("STORE", "RETURN", "COPY", "DUP", "YIELD"))
+
+
 @contextlib.contextmanager
 def each_widening(note):
-    """Within it note(t) is told of each tensor that code casts to f32 by itself. Where it is f32 that does nothing, so no
-    call shows it."""
+    """Within it note(t, named) is told of each tensor that code casts to f32 by itself, and whether it gives a name to
+    what comes of it. Where it is f32 that does nothing, so no call shows it."""
     def wrap(method):
         @functools.wraps(method)
         def cast(t, *args, **kwargs):
             if method.__name__ == "float" or any(a is torch.float32 for a in (*args, *kwargs.values())):
-                note(t)
+                frame = sys._getframe(1)
+                if not frame.f_globals["__name__"].startswith(("torch._decomp", "torch._refs", "torch._prims")):
+                    note(t, gives_name(frame.f_code, frame.f_lasti))
             return method(t, *args, **kwargs)
         return cast
     methods = ("float", "to", "type")
@@ -181,7 +191,8 @@ class Recorder(TorchDispatchMode):
         self.operands, self.counts = [], []
         self.saves = []  # (module, storage), in the order in which autograd keeps them
         self.visits, self.holders, self.quiet = [], {}, False  # visits: modules
-        self.widened = {}  # storages that code casts to f32, in order
+        self.widened = {}  # storages that code casts to f32, in order: it gives a name to what comes of it
+        self.handed, self.widened_for = set(), {}  # those that the next call has in f32; (storage, call)
         self.maker, self.assumed, self.constants = {}, set(), {}
         self.sums, self.by_backward = {}, set()  # of gradients, by autograd itself and in place: what is made, of what
         self.phase, self.stack, self.by_sequence, self.kept = FORWARD, [0], {}, {}
@@ -238,6 +249,8 @@ class Recorder(TorchDispatchMode):
         if len(self.storages) > before or call._schema.is_mutable:
             self.events.insert(position, 0)
             self.add_call(call, read, made, args, kwargs, result)
+            self.widened_for.update(dict.fromkeys((n, len(self.calls)) for n in read if n in self.handed))
+            self.handed.difference_update(read)
             self.add_contiguous(call, args)
             if self.within is not None:
                 self.add_casts(call, args)
@@ -405,9 +418,12 @@ class Recorder(TorchDispatchMode):
         self.events = [e for e in self.events if not isinstance(e, tuple)]
         return lambda what, n: at.get((what, n), never)
 
-    def note_widened(self, t):
+    def note_widened(self, t, named):
         if self.phase == FORWARD and t.is_floating_point() and t.untyped_storage()._cdata in self.alive:
-            self.widened[self.storage(t)] = True
+            number = self.storage(t)
+            self.widened[number] = self.widened.get(number, False) or named
+            if not named:
+                self.handed.add(number)
 
     @contextlib.contextmanager
     def watching(self):
@@ -639,6 +655,7 @@ def program(runs):  # those of one structure: the first says all but sizes
         },
         "events": first.events,
         "widened": list(first.widened),
+        "widened_for": [n for pair in first.widened_for if not first.widened[pair[0]] for n in pair],
         "within": list(first.within or ()),
         "saved": [number for pair in dict.fromkeys(first.saves) for number in pair],
         "saves": {

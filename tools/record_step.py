@@ -170,21 +170,24 @@ class Seeing(torch.nn.Module):
 
 
 class Rms(torch.nn.Module):
-    """A norm of several calls, in f32 whatever it is given."""
+    """A norm of several calls, in f32 whatever it is given: as Llama's, or as T5's, which reads in f32 once alone."""
 
-    def __init__(self):
+    def __init__(self, once=False):
         super().__init__()
-        self.weight = torch.nn.Parameter(torch.ones(WIDTH))
+        self.weight, self.once = torch.nn.Parameter(torch.ones(WIDTH)), once
 
     def forward(self, x):
+        if self.once:
+            mean = x.to(torch.float32).pow(2).mean(-1, keepdim=True)
+            return self.weight * (x * torch.rsqrt(mean + 1e-6)).to(x.dtype)
         wide = x.float()
         return self.weight * (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-6)).to(x.dtype)
 
 
 class NormedBlock(torch.nn.Module):
-    def __init__(self):
+    def __init__(self, once):
         super().__init__()
-        self.norm, self.inner = Rms(), torch.nn.Linear(WIDTH, WIDTH, bias=False)
+        self.norm, self.inner = Rms(once), torch.nn.Linear(WIDTH, WIDTH, bias=False)
 
     def forward(self, x):
         return x + self.inner(self.norm(x))
@@ -196,7 +199,7 @@ class Normed(torch.nn.Module):
     def __init__(self, dtype=torch.float32):
         super().__init__()
         self.table, self.head = torch.nn.Embedding(WORDS, WIDTH), torch.nn.Linear(WIDTH, 8, bias=False)
-        self.blocks = torch.nn.ModuleList(NormedBlock() for _ in range(2))
+        self.blocks = torch.nn.ModuleList(NormedBlock(once) for once in (True, False))
         self.to(dtype)
 
     def forward(self, ids, labels):

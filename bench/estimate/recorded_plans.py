@@ -162,9 +162,11 @@ SETTINGS = {
 }
 
 
-def near(plan):
+def near(plan, dtype):
     """How far losses may be off: those of pieces are added up in another order, and without f32 gradients of the head's
-    weight in 16 bits."""
+    weight in 16 bits. Losses that themselves have 16 bits are off by their own rounding."""
+    if plan["loss_chunks"] > 1 and dtype == torch.bfloat16:
+        return 2 ** -7
     return 0 if plan["loss_chunks"] == 1 else 2e-6 if plan["dtype"] == "float32" else 1e-4
 
 
@@ -327,7 +329,7 @@ def check(snug, name, which, folder, count, wanted):
     answers = torch.load(folder / "answers.pt")
     for budget, plan, ((losses, peak), (plain, without)) in zip(budgets, plans, answers):
         far = max(float((a - b).abs() / b.abs()) for a, b in zip(losses, plain))
-        equal = len(losses) == len(plain) and far <= near(plan)
+        equal = len(losses) == len(plain) and far <= near(plan, plain[0].dtype)
         yield dict(name=name, setting=which, budget=budget, promised=plan["bytes"], measured=peak, without=without,
                    equal=equal, far=far, micro=plan["micro_batch"], again=len(plan["again"]), away=len(plan["away"]),
                    keeping=sum(len(k["modules"]) for k in plan["keeping"]), pieces=plan["loss_chunks"],

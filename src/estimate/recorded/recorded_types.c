@@ -3,10 +3,9 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "estimate/recorded/recorded_attention.h"
+#include "estimate/recorded/recorded_retyping.h"
+#include "estimate/recorded/recorded_widen.h"
 #include "estimate/recorded/recorded_within.h"
-
-static const char wide[] = "float32", narrow[] = "bfloat16";
 
 torch_types recorded_types_of(const recording *r) {
     const recording_program *p = &r->programs[0];
@@ -19,51 +18,6 @@ torch_types recorded_types_of(const recording *r) {
         of_32 += width < 4 ? 0 : (double)p->bytes[0].of[i];
     }
     return of_16 > of_32 ? TORCH_HALF : TORCH_F32;
-}
-
-/* ---- to f32 ---- */
-
-static bool is_narrow(const recorded_edit *e, uint32_t storage) {
-    return edit_is_float(edit_dtype(e, storage)) && edit_width(edit_dtype(e, storage)) == 2;
-}
-static bool is_wide(const recorded_edit *e, uint32_t storage) {
-    return strcmp(edit_dtype(e, storage), wide) == 0;
-}
-
-/* Between the types that become one. */
-static bool casts_nothing(const recorded_edit *e, uint32_t call) {
-    const edit_call *c = edit_call_at(e, call);
-    if (!edit_is_call(e, call, "_to_copy") || c->reads != 1 || c->makes != 1) return false;
-    uint32_t x = edit_reads(e, call)[0], y = edit_makes(e, call)[0];
-    bool floats = edit_is_float(edit_dtype(e, x)) && edit_is_float(edit_dtype(e, y));
-    return x != y && floats && is_narrow(e, x) != is_narrow(e, y);
-}
-
-/* What a cast made is what it read; then the cast goes. In this order, since what goes with its call is no
- * gradient any more. `widened`: of storages, moves with what is replaced. */
-static void widen(recorded_edit *e, bool *widened) {
-    uint32_t *by = memory_new((size_t)e->storage_count + 1, sizeof *by), next;
-    bool *is_cast = memory_new((size_t)e->call_count + 1, sizeof *is_cast);
-    bool there = by && is_cast;
-    for (uint32_t i = 0; there && i <= e->storage_count; i++) by[i] = i;
-    for (uint32_t call = there ? edit_first(e) : 0; call; call = edit_next(e, call)) {
-        is_cast[call] = casts_nothing(e, call);
-        if (is_cast[call]) by[edit_makes(e, call)[0]] = by[edit_reads(e, call)[0]];
-    }
-    for (uint32_t i = 1; there && i <= e->storage_count; i++) {
-        if (is_narrow(e, i)) edit_retype(e, i, wide);
-        widened[by[i]] |= widened[i];
-    }
-    if (there)
-        edit_replace(e, by);
-    else
-        e->failed = true;
-    for (uint32_t call = there ? edit_first(e) : 0; call; call = next) {
-        next = edit_next(e, call);
-        if (is_cast[call]) edit_remove(e, call);
-    }
-    memory_free(by);
-    memory_free(is_cast);
 }
 
 /* ---- which calls cast ---- */
@@ -135,30 +89,6 @@ static bool is_among(const recorded_edit *e, uint32_t call, const char *const *n
 }
 #define IS_AMONG(e, call, names) is_among(e, call, names, sizeof names / sizeof *names)
 
-typedef struct {
-    recorded_edit *e;
-    torch_types to;
-    bool cuda, own_casts;
-    bool *widened;      /* by storage: code casts it to f32 */
-    bool *writes_norm;  /* by module: it makes a norm of several calls ... */
-    bool *is_of_narrow; /* ... of what has 16 bits, in f32 */
-    struct attending {
-        recorded_attention a;
-        uint32_t made[ATTENTION_GIVEN];     /* in f32, of what it was given in 16 bits; 0: it was not */
-        uint32_t gradient[ATTENTION_GIVEN]; /* in f32, of each; 0: not yet */
-    } * attentions;
-    uint32_t attention_count, attention; /* the first that is not over */
-    uint32_t *attention_of;              /* by call of backward that makes such a gradient, from 1 */
-    uint32_t *last_cast;                 /* by call of forward: the last cast behind its node in backward */
-    uint32_t *casts;                     /* by call: the first of its casts; 0: none */
-    struct cast {
-        uint32_t of, made, next;
-    } * cast;                              /* from 1 */
-    uint32_t cast_count, cast_room, known; /* known: storages that were there */
-    uint32_t *copy;                        /* by storage: a copy that serves all calls of forward */
-    bool *varies;                          /* by storage: it depends on a weight */
-} retyping;
-
 static bool reads_parameter(const recorded_edit *e, uint32_t call) {
     for (uint32_t k = 0; k < e->calls[call].reads; k++)
         if (edit_at(e, edit_reads(e, call)[k])->role == RECORDING_PARAMETER) return true;
@@ -228,8 +158,7 @@ static uint32_t cast_of(const retyping *t, uint32_t call, uint32_t storage) {
     return 0;
 }
 
-static uint32_t make_cast(recorded_edit *e, uint32_t behind, uint32_t call, uint32_t storage,
-                          const char *kind) {
+uint32_t recorded_cast(recorded_edit *e, uint32_t behind, uint32_t call, uint32_t storage, const char *kind) {
     const edit_call *c = edit_call_at(e, call);
     edit_new_call cast = { .name = "_to_copy.default", .phase = c->phase, .module = c->module, .of = 0 };
     double numbers = edit_numbers(e, storage);
@@ -264,16 +193,26 @@ static uint32_t copy_for(retyping *t, uint32_t call, uint32_t storage, const cha
     bool once =
         there && t->writes_norm[e->calls[call].module] && e->calls[maker].module == e->calls[call].module;
     if (there && (weight || constant || once)) return there;
-    uint32_t made = make_cast(e, e->calls[call].before, call, storage, kind);
+    uint32_t made = recorded_cast(e, e->calls[call].before, call, storage, kind);
     if (known) t->copy[storage] = made;
     if (weight) edit_at(e, made)->outlasts = true;
     return made;
+}
+
+/* Does the code of a norm leave it as it is for that call? */
+static bool is_left(const retyping *t, uint32_t call, uint32_t x) {
+    const recording_column *c = &t->e->from->widened_for;
+    if (x > t->known || !t->handed[x]) return false;
+    for (uint32_t i = 0; i < c->count; i += 2)
+        if (c->of[i] == x && c->of[i + 1] == call) return false;
+    return true;
 }
 
 static void cast_reads(retyping *t, uint32_t call, const char *kind) {
     recorded_edit *e = t->e;
     for (uint32_t k = 0; k < e->calls[call].reads && !e->failed; k++) {
         uint32_t x = edit_reads(e, call)[k];
+        if (t->writes_norm[e->calls[call].module] && is_left(t, call, x)) continue;
         bool other = kind == narrow ? is_wide(e, x) : is_narrow(e, x);
         bool changed = false;
         for (uint32_t i = 0; i < e->calls[call].makes; i++) changed |= edit_makes(e, call)[i] == x;
@@ -355,7 +294,7 @@ static void retype_norm(retyping *t, uint32_t call) {
     for (uint32_t k = 0; k < e->calls[call].reads; k++) {
         uint32_t x = edit_reads(e, call)[k];
         if (edit_at(e, x)->role == RECORDING_PARAMETER || !is_wide(e, x) || !is_counted(e, x)) continue;
-        uint32_t made = make_cast(e, e->calls[call].before, call, x, narrow);
+        uint32_t made = recorded_cast(e, e->calls[call].before, call, x, narrow);
         note_cast(t, call, x, made);
         edit_read_instead(e, call, x, made);
     }
@@ -370,8 +309,9 @@ static void cast_norms(retyping *t, uint32_t call) {
         bool comes_back =
             born && t->writes_norm[module] && t->is_of_narrow[module] && !reads_parameter(e, born);
         if (!comes_back || module == e->calls[call].module || !is_wide(e, x) || !is_counted(e, x)) continue;
-        uint32_t made =
-            x <= t->known && t->copy[x] ? t->copy[x] : make_cast(e, e->calls[call].before, call, x, narrow);
+        uint32_t made = x <= t->known && t->copy[x]
+                            ? t->copy[x]
+                            : recorded_cast(e, e->calls[call].before, call, x, narrow);
         if (x <= t->known) t->copy[x] = made;
         note_cast(t, call, x, made);
         edit_read_instead(e, call, x, made);
@@ -505,11 +445,6 @@ static const char *result_type(const recorded_edit *e, uint32_t call) {
     return NULL;
 }
 
-static bool is_of_backward(const recorded_edit *e, uint32_t storage) {
-    uint32_t born = edit_at(e, storage)->born;
-    return born && e->calls[born].phase == RECORDING_BACKWARD;
-}
-
 static bool reads_result(const recorded_edit *e, uint32_t call, uint32_t of) {
     for (uint32_t k = 0; k < e->calls[call].reads; k++)
         for (uint32_t i = 0; i < e->calls[of].makes; i++)
@@ -522,7 +457,7 @@ static bool reads_result(const recorded_edit *e, uint32_t call, uint32_t of) {
 static uint32_t cast_gradient(recorded_edit *e, uint32_t call, uint32_t g, const char *type) {
     uint32_t maker = edit_at(e, g)->born, by = e->calls[maker].of;
     if (!by || !reads_result(e, by, e->calls[call].of))
-        return make_cast(e, e->calls[call].before, call, g, type);
+        return recorded_cast(e, e->calls[call].before, call, g, type);
     edit_new_call cast = { "_to_copy.default", RECORDING_BACKWARD, e->calls[maker].module, by, { g }, { 0 } };
     cast.makes[0] =
         edit_add(e, &(edit_new){ .role = RECORDING_MADE, .dtype = type, .rows = edit_numbers(e, g) });
@@ -551,6 +486,10 @@ static void cast_gradients(retyping *t, uint32_t call, uint32_t of) {
 static const char *own_type(const retyping *t, uint32_t of, uint32_t result) {
     const recorded_edit *e = t->e;
     double numbers = edit_numbers(e, result);
+    for (uint32_t k = 0; of && t->writes_norm[e->calls[of].module] && k < e->calls[of].reads; k++) {
+        uint32_t x = edit_reads(e, of)[k];
+        if (is_left(t, of, x) && is_narrow(e, x) && edit_numbers(e, x) == numbers) return narrow;
+    }
     for (uint32_t i = t->casts[of]; i; i = t->cast[i].next) {
         uint32_t x = t->cast[i].of, made = t->cast[i].made;
         bool alike = edit_numbers(e, x) == numbers && !is_of_backward(e, x);
@@ -564,13 +503,13 @@ static void place_cast(retyping *t, uint32_t call, uint32_t of, uint32_t made, u
     recorded_edit *e = t->e;
     uint32_t none = 0, *last = of && of <= e->from->call_name.count ? &t->last_cast[of] : &none;
     bool weight = edit_at(e, y)->role == RECORDING_GRADIENT;
-    uint32_t put = put_cast(e, weight && *last ? *last : edit_end_of_node(e, call), made, y);
+    uint32_t put = put_cast(e, weight && *last ? *last : recorded_end_of_node(e, call), made, y);
     if (weight || !*last) *last = put;
 }
 
 /* What a node computes with by itself, as powers on the way to their gradient. */
 static bool stays_in_node(const recorded_edit *e, uint32_t call, uint32_t storage) {
-    uint32_t end = edit_end_of_node(e, call);
+    uint32_t end = recorded_end_of_node(e, call);
     while (call != end) {
         call = edit_next(e, call);
         for (uint32_t k = 0; k < e->calls[call].reads; k++)
@@ -586,6 +525,7 @@ static void cast_results(retyping *t, uint32_t call, uint32_t of) {
         if (edit_at(e, y)->born != call || !is_counted(e, y) || stays_in_node(e, call, y)) continue;
         bool gradient = edit_at(e, y)->role == RECORDING_GRADIENT;
         const char *type = gradient ? (t->to == TORCH_HALF ? narrow : wide) : own_type(t, of, y);
+        if (!gradient && recorded_waits_for_sum(t, call, y)) continue;
         if (!type || is_narrow(e, y) == (type == narrow)) continue;
         uint32_t made = edit_divert(e, call, y, is_narrow(e, y) ? narrow : wide);
         edit_retype(e, y, type);
@@ -620,54 +560,15 @@ static void turn_wide(retyping *t, uint32_t call) {
     if (w && w->a.turned == call && (w->made[0] || w->made[1] || w->made[2])) cast_reads(t, call, wide);
 }
 
-/* The first behind `call` that reads `storage`; 0: none. */
-static uint32_t next_reader(const recorded_edit *e, uint32_t call, uint32_t storage) {
-    while ((call = edit_next(e, call)) != 0)
-        for (uint32_t k = 0; k < e->calls[call].reads; k++)
-            if (edit_reads(e, call)[k] == storage) return call;
-    return 0;
-}
-
-/* Adds to a gradient one that a norm of several calls has made. */
-static bool adds_of_norm(const retyping *t, uint32_t call, uint32_t module) {
-    const recorded_edit *e = t->e;
-    const edit_call *c = edit_call_at(e, call);
-    if (!t->writes_norm[module] || c->phase != RECORDING_BACKWARD || c->module != module) return false;
-    if (!edit_is_call(e, call, "add") || c->reads != 2 || c->makes != 1) return false;
-    uint32_t x = edit_reads(e, call)[1];
-    return is_of_backward(e, x) && e->calls[edit_at(e, x)->born].module == module;
-}
-
-/* What a norm reads twice of its f32 copy has two gradients, which are added in f32 and cast before they meet
- * the others. As recorded, without the copy, each of them is added to the others. */
-static bool add_behind_norm(retyping *t, uint32_t call) {
-    recorded_edit *e = t->e;
-    uint32_t module = e->calls[call].module;
-    if (!t->is_of_narrow[module] || !adds_of_norm(t, call, module)) return false;
-    uint32_t others = edit_reads(e, call)[0], one = edit_reads(e, call)[1], sum = edit_makes(e, call)[0];
-    uint32_t second = next_reader(e, call, sum);
-    if (!is_narrow(e, others) || !is_wide(e, one) || !second || !adds_of_norm(t, second, module))
-        return false;
-    if (edit_reads(e, second)[0] != sum || edit_makes(e, second)[0] != sum) return false;
-    edit_remove(e, call);
-    edit_read_instead(e, second, sum, one);
-    edit_makes(e, second)[0] = one;
-    uint32_t cast = make_cast(e, edit_end_of_node(e, second), second, one, narrow);
-    uint32_t behind = edit_end_of_node(e, second);
-    edit_insert(e, edit_next(e, behind),
-                &(edit_new_call){ "add.Tensor", RECORDING_BACKWARD, module, 0, { others, cast }, { sum } });
-    return true;
-}
-
 static void retype_backward(retyping *t, uint32_t call) {
     recorded_edit *e = t->e;
     uint32_t of = e->calls[call].of;
-    if (add_behind_norm(t, call)) return;
+    if (recorded_add_behind_norm(t, call)) return;
     for (uint32_t k = 0; of && k < e->calls[call].reads; k++) {
         uint32_t x = edit_reads(e, call)[k], made = cast_of(t, of, x);
         if (made && !is_of_backward(e, x)) edit_read_instead(e, call, x, made);
     }
-    if (of) cast_gradients(t, call, of);
+    if (of && !recorded_is_sum(e, call)) cast_gradients(t, call, of);
     turn_wide(t, call);
     if (!edit_is_call(e, call, "_to_copy")) retype_makes(e, call, promoted(e, call));
     if (!cast_of_attention(t, call)) cast_results(t, call, of);
@@ -733,8 +634,12 @@ static void retype(recorded_edit *e, torch_types to, bool cuda, bool own_casts, 
                    .last_cast = memory_new(calls, sizeof *t.last_cast),
                    .casts = memory_new(calls, sizeof *t.casts),
                    .copy = memory_new(storages, sizeof *t.copy),
+                   .handed = memory_new(storages, sizeof *t.handed),
                    .varies = memory_new(storages, sizeof *t.varies) };
-    if (t.writes_norm && t.is_of_narrow && t.attention_of && t.last_cast && t.casts && t.copy && t.varies)
+    const recording_column *c = &e->from->widened_for;
+    for (uint32_t i = 0; t.handed && i < c->count; i += 2) t.handed[c->of[i]] = true;
+    if (t.handed && t.writes_norm && t.is_of_narrow && t.attention_of && t.last_cast && t.casts && t.copy &&
+        t.varies)
         lower(&t);
     else
         e->failed = true;
@@ -746,6 +651,7 @@ static void retype(recorded_edit *e, torch_types to, bool cuda, bool own_casts, 
     memory_free(t.casts);
     memory_free(t.copy);
     memory_free(t.varies);
+    memory_free(t.handed);
     memory_free(t.cast);
 }
 
@@ -755,7 +661,7 @@ void recorded_retype(recorded_edit *e, torch_types to, bool cuda, bool own_casts
     const recording_column *said = &e->from->widened;
     for (uint32_t i = 0; widened && i < said->count; i++) widened[said->of[i]] = true;
     if (to == TORCH_F32) recorded_within_widen(e);
-    if (widened) widen(e, widened);
+    if (widened) recorded_widen(e, widened);
     if (!widened) e->failed = true;
     if (to != TORCH_F32 && !e->failed) retype(e, to, cuda, own_casts, widened);
     if (!e->failed) recorded_within_retype(e, cuda);

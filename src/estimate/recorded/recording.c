@@ -231,6 +231,7 @@ static status read_program(json_reader *r, const char *key, void *into) {
     if (is(key, "events")) return read_numbers(r, &events, &p->events);
     if (is(key, "saved")) return read_numbers(r, &places, &p->saved);
     if (is(key, "widened")) return read_widened(r, p);
+    if (is(key, "widened_for")) return read_numbers(r, &counts, &p->widened_for);
     if (is(key, "within")) return read_numbers(r, &counts, &p->within);
     if (is(key, "saves")) return read_object(r, read_saves, p);
     if (is(key, "visits")) return read_object(r, read_visits, p);
@@ -402,6 +403,10 @@ static const char *check_program(const recording_program *p, const recording *x,
         if (p->saved.of[i] >= x->modules.count || !p->saved.of[i + 1] || p->saved.of[i + 1] > storages)
             return "something is saved that is not there";
     if (!below(&p->widened, storages + 1)) return "something is cast that is not there";
+    if (p->widened_for.count % 2) return "what is cast for a call comes in pairs";
+    for (uint32_t i = 0; i < p->widened_for.count; i += 2)
+        if (p->widened_for.of[i] > storages || p->widened_for.of[i + 1] > p->call_name.count)
+            return "something is cast for a call that is not there";
     if (!below(&p->within, storages)) return "a call has something within itself that is not there";
     const char *wrong = check_calls(p, x);
     if (!wrong) wrong = check_holds(p, x);
@@ -470,13 +475,13 @@ static void close_texts(recording_texts *t) {
 }
 
 static void close_program(recording_program *p) {
-    recording_column *const single[] = { &p->batches,     &p->lengths,     &p->role,        &p->dtype,
-                                         &p->name,        &p->call_name,   &p->phase,       &p->module,
-                                         &p->of,          &p->reads,       &p->makes,       &p->operands,
-                                         &p->events,      &p->saved,       &p->shape_ranks, &p->shape_dims,
-                                         &p->shape_at,    &p->left,        &p->save_module, &p->save_storage,
-                                         &p->save_at,     &p->save_used,   &p->save_until,  &p->visit_module,
-                                         &p->visit_calls, &p->visit_saves, &p->widened,     &p->within };
+    recording_column *const single[] = {
+        &p->batches,     &p->lengths,      &p->role,        &p->dtype,       &p->name,       &p->call_name,
+        &p->phase,       &p->module,       &p->of,          &p->reads,       &p->makes,      &p->operands,
+        &p->events,      &p->saved,        &p->shape_ranks, &p->shape_dims,  &p->shape_at,   &p->left,
+        &p->save_module, &p->save_storage, &p->save_at,     &p->save_used,   &p->save_until, &p->visit_module,
+        &p->visit_calls, &p->visit_saves,  &p->widened,     &p->widened_for, &p->within
+    };
     for (size_t i = 0; i < sizeof single / sizeof *single; i++) memory_free(single[i]->of);
     for (int i = 0; i < RECORDING_MOST_RUNS; i++) {
         memory_free(p->shape[i].of);

@@ -60,7 +60,8 @@ typedef struct {
     recording_column visit_module, visit_calls, visit_saves;
     /* Storages that code casts to f32, also where that does nothing. */
     recording_column widened;
-    bool tells_widened; /* else nobody says */
+    bool tells_widened;           /* else nobody says */
+    recording_column widened_for; /* pairs: a storage that some calls alone have in f32, and such a call */
     /* Storages that calls have within themselves. The one behind each stands for it where the call's floats
      * have 16 bits in place of f32, or f32 in place of 16 bits. May be missing. */
     recording_column within;
