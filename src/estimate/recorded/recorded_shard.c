@@ -329,7 +329,7 @@ static void cast_inputs(sharing *h) {
         read_instead(h, i, copy);
         edit_retype(e, i, wide);
         put(h, before(h, h->begin), RECORDING_FORWARD, "_to_copy.default", i, copy);
-        edit_at(e, copy)->outlasts = true; /* the model's call has it */
+        let_go(h, h->end, RECORDING_FORWARD, copy); /* the model's call has it */
     }
 }
 
