@@ -146,6 +146,49 @@ def check_switched(program, folder):
         sys.exit("the gradient that the switch alone makes is not counted")
 
 
+HANDED = """
+
+class Norm(torch.nn.Module):
+    def __init__(self, once):
+        super().__init__()
+        self.weight, self.once = torch.nn.Parameter(torch.ones(64)), once
+
+    def forward(self, x):
+        if self.once:
+            return self.weight * (x * torch.rsqrt(x.float().pow(2).mean(-1, keepdim=True) + 1e-6))
+        wide = x.float()
+        return self.weight * (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-6))
+
+
+class Model(torch.nn.Sequential):
+    def __init__(self):
+        super().__init__(torch.nn.Linear(64, 64), Norm(True), torch.nn.Linear(64, 64), Norm(False),
+                         torch.nn.Linear(64, 9))
+
+
+record(Model, lambda size, length: torch.zeros(size, length, 64),
+       lambda model, x: torch.nn.functional.cross_entropy(model(x).flatten(0, 1), x[..., 0].flatten().long()),
+       lambda model: torch.optim.SGD(model.parameters()), batches=(2, 3), lengths=(4,), device="cpu")
+"""
+
+
+def check_handed(folder):
+    """What code has in f32 for one call alone; what fake tensors cast by themselves is none of it."""
+    (folder / "step.py").write_text((ROOT / "recipes" / "record.py").read_text() + HANDED)
+    subprocess.run([sys.executable, "step.py"], cwd=folder, capture_output=True, check=True)
+    for p in check(folder / "step.json")["programs"]:
+        calls, at, read = p["calls"], 0, []
+        for reads, makes in zip(calls["reads"], calls["makes"]):
+            read.append(calls["operands"][at:at + reads])
+            at += reads + makes
+        names = [p["strings"][n] for n in calls["name"]]
+        one = names.index("pow.Tensor_Scalar")
+        other = names.index("pow.Tensor_Scalar", one + 1)
+        if p["widened"] != [*read[one], *read[other]] or p["widened_for"] != [*read[one], one + 1]:
+            sys.exit(f"of norms that read {read[one]} once and {read[other]} twice in f32 there is {p['widened']} and "
+                     f"{p['widened_for']}")
+
+
 CALLED = """
 
 class Block(torch.nn.Linear):
@@ -245,6 +288,7 @@ def main():
             check_fresh(sys.argv[1], pathlib.Path(folder))
             check_switched(sys.argv[1], pathlib.Path(folder))
             check_called(pathlib.Path(folder))
+            check_handed(pathlib.Path(folder))
             check_looks(pathlib.Path(folder))
     print(f"{len(stored)} stored recordings" + (" and a fresh one" if importlib.util.find_spec("torch") else ""))
 
