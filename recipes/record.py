@@ -162,7 +162,7 @@ def each_widening(note):
         def cast(t, *args, **kwargs):
             if method.__name__ == "float" or any(a is torch.float32 for a in (*args, *kwargs.values())):
                 frame = sys._getframe(1)
-                if not frame.f_globals["__name__"].startswith(("torch._decomp", "torch._refs", "torch._prims")):
+                if not frame.f_globals.get("__name__", "").startswith(("torch._decomp", "torch._refs", "torch._prims")):
                     note(t, gives_name(frame.f_code, frame.f_lasti))
             return method(t, *args, **kwargs)
         return cast
@@ -191,7 +191,7 @@ class Recorder(TorchDispatchMode):
         self.operands, self.counts = [], []
         self.saves = []  # (module, storage), in the order in which autograd keeps them
         self.visits, self.holders, self.quiet = [], {}, False  # visits: modules
-        self.widened = {}  # storages that code casts to f32, in order: it gives a name to what comes of it
+        self.widened = {}  # by storage that code casts to f32, in order: whether what comes of it gets a name
         self.handed, self.widened_for = set(), {}  # those that the next call has in f32; (storage, call)
         self.maker, self.assumed, self.constants = {}, set(), {}
         self.sums, self.by_backward = {}, set()  # of gradients, by autograd itself and in place: what is made, of what

@@ -230,6 +230,10 @@ bool edit_is_float(const char *kind) {
     return strncmp(kind, "float", 5) == 0 || strcmp(kind, "bfloat16") == 0;
 }
 
+bool edit_is_narrow(const recorded_edit *e, uint32_t storage) {
+    return edit_is_float(edit_dtype(e, storage)) && edit_width(edit_dtype(e, storage)) == 2;
+}
+
 double edit_numbers(const recorded_edit *e, uint32_t storage) {
     return (double)edit_at(e, storage)->bytes / edit_width(edit_dtype(e, storage));
 }

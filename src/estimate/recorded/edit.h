@@ -93,6 +93,7 @@ const char *edit_dtype(const recorded_edit *e, uint32_t storage);
 const char *edit_name(const recorded_edit *e, uint32_t storage);
 double edit_width(const char *type); /* bytes of a number */
 bool edit_is_float(const char *type);
+bool edit_is_narrow(const recorded_edit *e, uint32_t storage); /* a float of 16 bits */
 double edit_numbers(const recorded_edit *e, uint32_t storage);
 /* Another type of the same numbers. */
 void edit_retype(recorded_edit *e, uint32_t storage, const char *type);

@@ -1,4 +1,4 @@
-/* What changes the types of a recorded step is in the middle of: recorded_types.c and its rooms. */
+/* What recorded_types.c knows while it changes the types of a recorded step, and recorded_sums.c with it. */
 #pragma once
 
 #include <string.h>
@@ -8,9 +8,6 @@
 
 static const char wide[] = "float32", narrow[] = "bfloat16";
 
-static inline bool is_narrow(const recorded_edit *e, uint32_t storage) {
-    return edit_is_float(edit_dtype(e, storage)) && edit_width(edit_dtype(e, storage)) == 2;
-}
 static inline bool is_wide(const recorded_edit *e, uint32_t storage) {
     return strcmp(edit_dtype(e, storage), wide) == 0;
 }

@@ -48,7 +48,7 @@ static double sent_of(const sharing *h, uint32_t gradient) {
 
 /* What a device has of it. Shares are f32 where FSDP computes in 16 bits. */
 static void share(const sharing *h, uint32_t storage) {
-    bool narrow = edit_is_float(edit_dtype(h->e, storage)) && edit_width(edit_dtype(h->e, storage)) == 2;
+    bool narrow = edit_is_narrow(h->e, storage);
     if (h->widens && narrow) edit_retype(h->e, storage, wide);
     edit_at(h->e, storage)->bytes = (uint64_t)ceil(whole_of(h, storage) / (double)h->s->gpus);
 }
@@ -255,7 +255,7 @@ static void update_parts(const sharing *h) {
  */
 static uint32_t copy_narrow(sharing *h, uint32_t b, const uint32_t *block, uint32_t at) {
     for (uint32_t i = 1; i <= h->known && h->widens && !h->s->cuda; i++) {
-        bool narrow = edit_width(edit_dtype(h->e, i)) == 2;
+        bool narrow = edit_is_narrow(h->e, i);
         if (!is_gradient(edit_at(h->e, i)) || block[i] != b || !narrow || !edit_at(h->e, i)->bytes) continue;
         at = put(h, at, RECORDING_BACKWARD, "cat", i, bytes_of(h, whole_of(h, i)));
     }
@@ -291,7 +291,7 @@ static void widen_root(sharing *h, const uint32_t *block) {
     recorded_edit *e = h->e;
     for (uint32_t i = 1; i <= h->known && !e->failed; i++) {
         uint32_t call = edit_at(e, i)->born;
-        bool narrow = edit_is_float(edit_dtype(e, i)) && edit_width(edit_dtype(e, i)) == 2;
+        bool narrow = edit_is_narrow(e, i);
         if (!is_gradient(edit_at(e, i)) || block[i] || !narrow || !call) continue;
         uint32_t made = edit_divert(e, call, i, edit_dtype(e, i));
         edit_retype(e, i, wide);
@@ -323,8 +323,7 @@ static void cast_inputs(sharing *h) {
     recorded_edit *e = h->e;
     for (uint32_t i = 1; i <= h->known && h->begin && !e->failed; i++) {
         const char *type = edit_dtype(e, i);
-        bool narrow = edit_is_float(type) && edit_width(type) == 2;
-        if (edit_at(e, i)->role != RECORDING_INPUT || !narrow) continue;
+        if (edit_at(e, i)->role != RECORDING_INPUT || !edit_is_narrow(e, i)) continue;
         uint32_t copy = edit_add(e, &(edit_new){ RECORDING_MADE, type, edit_numbers(e, i), 0, false });
         read_instead(h, i, copy);
         edit_retype(e, i, wide);

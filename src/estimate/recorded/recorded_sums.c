@@ -1,3 +1,5 @@
+/* Where autograd adds gradients up. A recorded f32 step has no casts, so its sums stand elsewhere than those
+ * of 16 bits: results are cast before they are added, those of a norm's f32 copy behind their own sum. */
 #include "estimate/recorded/recorded_retyping.h"
 
 /* The call of forward that a gradient is of, also behind a cast; 0: none. */
@@ -59,6 +61,7 @@ static uint32_t second_sum(const retyping *t, uint32_t first) {
 
 bool recorded_waits_for_sum(const retyping *t, uint32_t call, uint32_t result) {
     const recorded_edit *e = t->e;
+    if (!t->is_of_narrow[e->calls[call].module]) return false; /* so that few look for a reader */
     uint32_t reader = next_reader(e, call, result);
     if (!is_sum_of_norm(t, reader, e->calls[call].module)) return false;
     uint32_t before = edit_reads(e, reader)[0];
@@ -85,7 +88,7 @@ bool recorded_add_behind_norm(retyping *t, uint32_t call) {
     if (is_sum_of_norm(t, call, e->calls[call].module)) cast_sum(t, call);
     if (!second) return false;
     uint32_t others = edit_reads(e, call)[0], one = edit_reads(e, call)[1], sum = edit_makes(e, call)[0];
-    if (!is_narrow(e, others) || !is_wide(e, one)) return false;
+    if (!edit_is_narrow(e, others) || !is_wide(e, one)) return false;
     uint64_t bytes = edit_at(e, sum)->bytes;
     edit_remove(e, call);
     edit_at(e, sum)->bytes = bytes; /* somebody else makes it */

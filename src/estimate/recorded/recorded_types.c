@@ -213,7 +213,7 @@ static void cast_reads(retyping *t, uint32_t call, const char *kind) {
     for (uint32_t k = 0; k < e->calls[call].reads && !e->failed; k++) {
         uint32_t x = edit_reads(e, call)[k];
         if (t->writes_norm[e->calls[call].module] && is_left(t, call, x)) continue;
-        bool other = kind == narrow ? is_wide(e, x) : is_narrow(e, x);
+        bool other = kind == narrow ? is_wide(e, x) : edit_is_narrow(e, x);
         bool changed = false;
         for (uint32_t i = 0; i < e->calls[call].makes; i++) changed |= edit_makes(e, call)[i] == x;
         if (!other || changed || !is_counted(e, x)) continue;
@@ -228,10 +228,10 @@ static void cast_reads(retyping *t, uint32_t call, const char *kind) {
 static const char *promoted(const recorded_edit *e, uint32_t call) {
     const char *found = NULL;
     bool first = IS_AMONG(e, call, norms) || strstr(edit_call_name(e, call), "dot_product");
-    if (first && e->calls[call].reads) return is_narrow(e, edit_reads(e, call)[0]) ? narrow : wide;
+    if (first && e->calls[call].reads) return edit_is_narrow(e, edit_reads(e, call)[0]) ? narrow : wide;
     for (uint32_t k = 0; k < e->calls[call].reads; k++) {
         uint32_t x = edit_reads(e, call)[k];
-        if (is_counted(e, x)) found = is_narrow(e, x) && found != wide ? narrow : wide;
+        if (is_counted(e, x)) found = edit_is_narrow(e, x) && found != wide ? narrow : wide;
     }
     return found;
 }
@@ -256,7 +256,7 @@ static void cast_constants(retyping *t, uint32_t call) {
         uint32_t x = edit_reads(e, call)[k];
         bool known = x <= t->known, varies = !known || t->varies[x];
         if (varies && is_wide(e, x) && is_counted(e, x)) return;
-        meets |= varies && is_narrow(e, x);
+        meets |= varies && edit_is_narrow(e, x);
         any |= !varies && is_wide(e, x);
     }
     if (meets && any) cast_reads(t, call, narrow);
@@ -284,7 +284,7 @@ static void retype_norm(retyping *t, uint32_t call) {
         uint32_t x = edit_reads(e, call)[k];
         bool counted = is_counted(e, x) && edit_at(e, x)->role != RECORDING_PARAMETER;
         other |= counted;
-        *narrowed |= counted && is_narrow(e, x);
+        *narrowed |= counted && edit_is_narrow(e, x);
     }
     if (!weight || !other || !*narrowed) {
         cast_reads(t, call, wide);
@@ -332,7 +332,7 @@ static void open_attention(retyping *t, struct attending *w) {
     uint32_t module = e->calls[w->a.first].module;
     for (int k = 0; k < ATTENTION_GIVEN && !e->failed; k++) {
         uint32_t x = w->a.given[k], call = w->a.reader[k];
-        if (!x || !is_narrow(e, x)) continue;
+        if (!x || !edit_is_narrow(e, x)) continue;
         w->made[k] =
             edit_add(e, &(edit_new){ .role = RECORDING_MADE, .dtype = wide, .rows = w->a.numbers[k] });
         edit_new_call cast = { .name = "_to_copy.default", .phase = RECORDING_FORWARD, .module = module };
@@ -440,7 +440,7 @@ static void retype_forward(retyping *t, uint32_t call) {
 static const char *result_type(const recorded_edit *e, uint32_t call) {
     for (uint32_t k = 0; k < e->calls[call].makes; k++) {
         uint32_t y = edit_makes(e, call)[k];
-        if (is_counted(e, y)) return is_narrow(e, y) ? narrow : wide;
+        if (is_counted(e, y)) return edit_is_narrow(e, y) ? narrow : wide;
     }
     return NULL;
 }
@@ -472,7 +472,7 @@ static void cast_gradients(retyping *t, uint32_t call, uint32_t of) {
     for (uint32_t k = 0; type && k < e->calls[call].reads && !e->failed; k++) {
         uint32_t g = edit_reads(e, call)[k], maker = edit_at(e, g)->born;
         if (!is_of_backward(e, g) || !is_counted(e, g) || e->calls[maker].of == of) continue;
-        if (is_narrow(e, g) == (type == narrow)) continue;
+        if (edit_is_narrow(e, g) == (type == narrow)) continue;
         uint32_t made = cast_of(t, of, g);
         if (!made) {
             made = cast_gradient(e, call, g, type);
@@ -488,12 +488,13 @@ static const char *own_type(const retyping *t, uint32_t of, uint32_t result) {
     double numbers = edit_numbers(e, result);
     for (uint32_t k = 0; of && t->writes_norm[e->calls[of].module] && k < e->calls[of].reads; k++) {
         uint32_t x = edit_reads(e, of)[k];
-        if (is_left(t, of, x) && is_narrow(e, x) && edit_numbers(e, x) == numbers) return narrow;
+        if (is_left(t, of, x) && edit_is_narrow(e, x) && edit_numbers(e, x) == numbers) return narrow;
     }
     for (uint32_t i = t->casts[of]; i; i = t->cast[i].next) {
         uint32_t x = t->cast[i].of, made = t->cast[i].made;
         bool alike = edit_numbers(e, x) == numbers && !is_of_backward(e, x);
-        if (alike && is_narrow(e, made) == is_narrow(e, result)) return is_narrow(e, x) ? narrow : wide;
+        if (alike && edit_is_narrow(e, made) == edit_is_narrow(e, result))
+            return edit_is_narrow(e, x) ? narrow : wide;
     }
     return NULL;
 }
@@ -526,8 +527,8 @@ static void cast_results(retyping *t, uint32_t call, uint32_t of) {
         bool gradient = edit_at(e, y)->role == RECORDING_GRADIENT;
         const char *type = gradient ? (t->to == TORCH_HALF ? narrow : wide) : own_type(t, of, y);
         if (!gradient && recorded_waits_for_sum(t, call, y)) continue;
-        if (!type || is_narrow(e, y) == (type == narrow)) continue;
-        uint32_t made = edit_divert(e, call, y, is_narrow(e, y) ? narrow : wide);
+        if (!type || edit_is_narrow(e, y) == (type == narrow)) continue;
+        uint32_t made = edit_divert(e, call, y, edit_is_narrow(e, y) ? narrow : wide);
         edit_retype(e, y, type);
         place_cast(t, call, of, made, y);
     }

@@ -4,17 +4,13 @@
 
 #include "base/memory.h"
 
-static bool is_narrow(const recorded_edit *e, uint32_t storage) {
-    return edit_is_float(edit_dtype(e, storage)) && edit_width(edit_dtype(e, storage)) == 2;
-}
-
 /* Between the types that become one. */
 static bool casts_nothing(const recorded_edit *e, uint32_t call) {
     const edit_call *c = edit_call_at(e, call);
     if (!edit_is_call(e, call, "_to_copy") || c->reads != 1 || c->makes != 1) return false;
     uint32_t x = edit_reads(e, call)[0], y = edit_makes(e, call)[0];
     bool floats = edit_is_float(edit_dtype(e, x)) && edit_is_float(edit_dtype(e, y));
-    return x != y && floats && is_narrow(e, x) != is_narrow(e, y);
+    return x != y && floats && edit_is_narrow(e, x) != edit_is_narrow(e, y);
 }
 
 /* What a cast made is what it read; then the cast goes. In this order, since what goes with its call is no
@@ -29,7 +25,7 @@ void recorded_widen(recorded_edit *e, bool *widened) {
         if (is_cast[call]) by[edit_makes(e, call)[0]] = by[edit_reads(e, call)[0]];
     }
     for (uint32_t i = 1; there && i <= e->storage_count; i++) {
-        if (is_narrow(e, i)) edit_retype(e, i, "float32");
+        if (edit_is_narrow(e, i)) edit_retype(e, i, "float32");
         widened[by[i]] |= widened[i];
     }
     if (there)
