@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Writes step_blocks.json, step_autocast.json, step_nested.json, step_switched.json, step_words.json, step_tied.json,
-step_attends.json, step_sees.json and the latter two under autocast, and step_normed.json to tests/estimate/recorded/,
-recorded steps of small models, and prints the peaks of live bytes that PyTorch's profiler counts of the steps
-themselves on the CPU, which tests/estimate/test_recorded.c and test_recorded_settings.c have. Needs torch and peft."""
+step_attends.json, step_sees.json and the latter two under autocast, step_normed.json and step_masked.json to
+tests/estimate/recorded/, recorded steps of small models, and prints the peaks of live bytes that PyTorch's profiler
+counts of the steps themselves on the CPU, which tests/estimate/test_recorded*.c have. Needs torch and peft."""
 
+import itertools
 import pathlib
 import sys
 
@@ -151,6 +152,31 @@ class Attending(Model):
     def __init__(self, again=False):
         super().__init__(again)
         self.blocks = torch.nn.ModuleList(AttendingBlock() for _ in range(2))
+
+
+class MaskedBlock(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.given, self.out = torch.nn.Linear(WIDTH, 3 * WIDTH), torch.nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x, mask):
+        parts = (y.unflatten(2, (4, -1)).transpose(1, 2) for y in self.given(x).split(WIDTH, dim=2))
+        y = torch.nn.functional.scaled_dot_product_attention(*parts, attn_mask=mask, dropout_p=0.1)
+        return x + self.out(y.transpose(1, 2).flatten(2))
+
+
+class Masked(Model):
+    """Its attention adds what is trained to the scores, as T5's."""
+
+    def __init__(self, again=False):
+        super().__init__(again)
+        self.blocks, self.mask = torch.nn.ModuleList(MaskedBlock() for _ in range(2)), torch.nn.Embedding(64, 256)
+
+    def before_head(self, ids):
+        x, mask = self.table(ids), self.mask(ids[0]).view(1, 4, 64, 64)
+        for block in self.blocks:
+            x = block(x, mask)
+        return x
 
 
 class Seeing(torch.nn.Module):
@@ -308,6 +334,22 @@ def write_seeing():
             print(name or "step_sees.json of 16 bits", size, recorded.measure(case, size, autocast))
 
 
+def write_masked():
+    """With and without PEFT's adapters, in f32 and under autocast; as of write_attending, without oneDNN."""
+    with torch.backends.mkldnn.flags(enabled=False):
+        case = Case(model=Masked)
+        recipe.record(case.make_model, case.make_batch, case.loss_of,
+                      lambda m: torch.optim.AdamW(m.parameters(), foreach=True), batches=(2, 3), lengths=(64,),
+                      device="cpu", out=str(ROOT / "tests" / "estimate" / "recorded" / "step_masked.json"))
+        for size, autocast in itertools.product((2, 5), (None, torch.bfloat16)):
+            print("step_masked.json", size, autocast, recorded.measure(Case(model=Masked), size, autocast))
+            adapted = Adapted(0.0, Masked, ["given", "out"])
+            print("step_masked.json, adapters", size, autocast, recorded.measure(adapted, size, autocast))
+            for dropout in 0.0, 0.1:
+                print("step_blocks.json, adapters", dropout, size, autocast,
+                      recorded.measure(Adapted(dropout), size, autocast))
+
+
 def write_normed():
     case = Within()
     recipe.record(case.make_model, case.make_batch, case.loss_of,
@@ -322,11 +364,11 @@ def write_normed():
 class Adapted(Case):
     """PEFT's adapters of rank 4 in the blocks."""
 
-    def __init__(self, dropout):
+    def __init__(self, dropout, model=Model, targets=("up", "down")):
         super().__init__()
         import peft
-        config = peft.LoraConfig(r=4, target_modules=["up", "down"], lora_dropout=dropout)
-        self.make_model = lambda: peft.get_peft_model(Model(), config)
+        config = peft.LoraConfig(r=4, target_modules=list(targets), lora_dropout=dropout)
+        self.make_model = lambda: peft.get_peft_model(model(), config)
 
 
 def write(model, name, autocast=None):
@@ -357,6 +399,7 @@ if __name__ == "__main__":
     write(Words, "step_words.json")
     write_tied()
     write_attending()
+    write_masked()
     write_normed()
     write_seeing()
     for size, dropout in (2, 0.0), (5, 0.0), (2, 0.1), (5, 0.1):

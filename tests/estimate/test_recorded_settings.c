@@ -162,6 +162,7 @@ static void with_casts_it_is_the_other_recording(void **state) {
 }
 
 #define ATTENDS SNUG_ROOT "/tests/estimate/recorded/step_attends.json"
+#define MASKED SNUG_ROOT "/tests/estimate/recorded/step_masked.json"
 #define ATTENDS_AUTOCAST SNUG_ROOT "/tests/estimate/recorded/step_attends_autocast.json"
 
 enum { MOST_SEEN = 256 };
@@ -276,6 +277,22 @@ static void attention_takes_what_is_counted(void **state) {
         assert_int_equal(peak_of(&r, &s), counted[i / 2].narrow);
         recording_close(&r);
     }
+}
+
+/* Autocast casts the mask as well. As PyTorch counts them (tools/record_step.py). */
+static void masks_take_what_is_counted(void **state) {
+    static const uint64_t counted[][3] = { { 2, 1464024, 1558088 }, { 5, 3138264, 3220040 } };
+    recording r;
+    (void)state;
+    assert_int_equal(recording_read(MASKED, &r), STATUS_OK);
+    for (size_t i = 0; i < sizeof counted / sizeof *counted; i++) {
+        torch_settings s = plain();
+        s.batch = s.step = (int64_t)counted[i][0];
+        assert_int_equal(peak_of(&r, &s), counted[i][1]);
+        s.types = TORCH_AUTOCAST;
+        assert_int_equal(peak_of(&r, &s), counted[i][2]);
+    }
+    recording_close(&r);
 }
 
 /* What pieces of the loss are given is there until the last one's product is differentiated; counted by
@@ -469,6 +486,29 @@ static void what_a_model_casts_itself_widens_the_interval(void **state) {
     assert_int_equal(out.state, out.trained * 4 + 21 * 4); /* two moments of 16 bits, and counters */
 }
 
+/* A norm whose code casts nothing computes in the type that it is given; where nobody says, in f32. */
+static void norms_are_wide_where_code_says_so(void **state) {
+    recording r;
+    torch_settings s = plain();
+    (void)state;
+    assert_int_equal(recording_read(SNUG_ROOT "/tests/estimate/recorded/step_normed.json", &r), STATUS_OK);
+    recording_program *p = &r.programs[0];
+    uint32_t widened = p->widened.count, widened_for = p->widened_for.count;
+    s.types = TORCH_HALF;
+    uint64_t wide = peak_of(&r, &s);
+    p->widened.count = p->widened_for.count = 0;
+    torch_result none = played(&r, &s);
+    s.narrow_throughout = true;
+    assert_true(none.live.likely < wide);
+    assert_int_equal(none.live.likely, peak_of(&r, &s));
+    s.narrow_throughout = p->tells_widened = false;
+    torch_result unsaid = played(&r, &s);
+    assert_true(unsaid.live.likely > none.live.likely);
+    assert_true(unsaid.live.low <= none.live.low);
+    p->widened.count = widened, p->widened_for.count = widened_for;
+    recording_close(&r);
+}
+
 /* The logits, or what a copy of them is of. */
 static void what_code_widens_is_wide(void **state) {
     torch_settings s = plain();
@@ -490,74 +530,6 @@ static void what_code_widens_is_wide(void **state) {
     p->widened = (recording_column){ 0 };
     assert_true(logits && wide > narrow);
     assert_int_equal(other, narrow);
-}
-
-/* ---- adapters ---- */
-
-static void adapters_freeze_all_else(void **state) {
-    torch_settings s = plain();
-    (void)state;
-    s.adapter_rank = 4, s.update_by_rule = true;
-    torch_result out = played(&golden, &s);
-    /* 3 blocks, each with 32 -> 128 and 128 -> 32 */
-    uint64_t trained = 3 * 2 * 4 * (32 + 128);
-    assert_int_equal(out.trained, trained);
-    assert_int_equal(out.state, 8 * trained);
-    assert_int_equal(out.parameters, 28498 + trained);
-    s.adapter_targets = "up";
-    assert_int_equal(played(&golden, &s).trained, trained / 2);
-}
-
-/* As PyTorch counts them of the step of PEFT's own model (tools/record_step.py), but for counters of the
- * update, and scales of dropout. Gradients that are views are added up anew, and what a module was given is
- * there until its adapter is done. */
-static void adapters_take_what_is_counted(void **state) {
-    static const struct {
-        int64_t batch;
-        double dropout;
-        uint64_t bytes;
-    } counted[] = { { 2, 0, 799656 }, { 5, 0, 1755048 }, { 2, 0.1, 995756 }, { 5, 0.1, 2249132 } };
-    (void)state;
-    for (size_t i = 0; i < sizeof counted / sizeof *counted; i++) {
-        torch_settings s = plain();
-        s.batch = s.step = counted[i].batch;
-        s.adapter_rank = 4, s.update_by_rule = true, s.adapter_dropout = counted[i].dropout;
-        assert_in_range(peak_of(&golden, &s), counted[i].bytes - 128, counted[i].bytes);
-    }
-}
-
-static void adapters_have_a_module(void **state) {
-    torch_settings s = plain();
-    torch_result out;
-    (void)state;
-    s.adapter_rank = 4, s.adapter_targets = "q_proj";
-    assert_int_equal(recorded_play(&golden, &s, &out), STATUS_INVALID);
-    assert_non_null(strstr(status_message(), "the blocks of Model have up, down"));
-}
-
-/* Both settings together, as a recording of a model that PEFT adapted is played. */
-static void adapters_are_computed_again(void **state) {
-    torch_settings s = plain();
-    (void)state;
-    s.adapter_rank = 4, s.update_by_rule = true;
-    uint64_t kept = peak_of(&golden, &s);
-    s.checkpointing = true;
-    torch_result out = played(&golden, &s);
-    assert_true(out.live.likely < kept);
-    assert_true(out.by_term[TAPE_ACTIVATIONS] > 0);
-}
-
-/* A half byte and its scales; the weights are there whole for one product after the other. */
-static void coded_weights_are_fewer_bytes(void **state) {
-    torch_settings s = plain();
-    (void)state;
-    s.adapter_rank = 4, s.update_by_rule = true;
-    torch_result whole = played(&golden, &s);
-    s.base_bits = 4;
-    torch_result coded = played(&golden, &s);
-    assert_int_equal(coded.parameters, whole.parameters);
-    uint64_t matrices = 6 * 4096, codes = 6 * (uint64_t)(4096 * (0.5 + 1.0 / 64 + 4.0 / (64 * 256)));
-    assert_int_equal(whole.by_term[TAPE_WEIGHTS] - coded.by_term[TAPE_WEIGHTS], 4 * matrices - codes);
 }
 
 /* ---- optimizers ---- */
@@ -608,6 +580,7 @@ int main(void) {
         cmocka_unit_test(with_casts_it_is_the_other_recording),
         cmocka_unit_test(with_casts_attention_is_the_other_recording),
         cmocka_unit_test(attention_takes_what_is_counted),
+        cmocka_unit_test(masks_take_what_is_counted),
         cmocka_unit_test(pieces_under_autocast_take_what_is_counted),
         cmocka_unit_test(copies_of_weights_stay_to_the_last_piece),
         cmocka_unit_test(what_is_within_calls_has_their_types),
@@ -615,12 +588,8 @@ int main(void) {
         cmocka_unit_test(convolutions_have_what_was_recorded_of_the_other_type),
         cmocka_unit_test(norms_add_up_in_f32),
         cmocka_unit_test(what_a_model_casts_itself_widens_the_interval),
+        cmocka_unit_test(norms_are_wide_where_code_says_so),
         cmocka_unit_test(what_code_widens_is_wide),
-        cmocka_unit_test(adapters_freeze_all_else),
-        cmocka_unit_test(adapters_take_what_is_counted),
-        cmocka_unit_test(adapters_have_a_module),
-        cmocka_unit_test(adapters_are_computed_again),
-        cmocka_unit_test(coded_weights_are_fewer_bytes),
         cmocka_unit_test(gradients_that_go_at_once_are_never_all_there),
         cmocka_unit_test(averages_are_weights_again),
         cmocka_unit_test(states_go_by_shape),

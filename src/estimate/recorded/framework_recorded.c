@@ -118,10 +118,14 @@ static void describe_rules(const recording *x, const torch_settings *s, text *ou
     if (s->types != recorded)
         text_add(out, "it was recorded in %s; %s are played by rule\n", types[recorded], types[s->types]);
     if (s->types != recorded && s->types != TORCH_F32)
-        text_add(out,
-                 "what the model's own code casts is not to be seen in such a recording: norms that are "
-                 "written out and the logits are taken to be f32, and the interval reaches to a step that "
-                 "casts nothing\n");
+        text_add(
+            out, "%s\n",
+            x->programs[0].tells_widened
+                ? "what the model's own code casts to f32 stays f32; what it casts to the type of another "
+                  "tensor is not to be seen in such a recording"
+                : "what the model's own code casts is not to be seen in such a recording: norms that are "
+                  "written out and the logits are taken to be f32, and the interval reaches to a step "
+                  "that casts nothing");
     if (s->adapter_rank)
         text_add(out, "adapters of rank %lld stand beside products as PEFT has them; all else is frozen%s\n",
                  (long long)s->adapter_rank,

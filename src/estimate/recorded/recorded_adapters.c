@@ -118,18 +118,26 @@ static uint32_t weight(adapting *a, double rows, double columns, const char *typ
     return edit_add(a->e, &(edit_new){ RECORDING_PARAMETER, type, rows, columns, true });
 }
 
-/* Its weights, which further calls of the module share. Autocast's copies serve to its end. */
+/* Its weights, which further calls of the module share. */
 static void take_weights(adapting *a, adapter *d) {
-    recorded_edit *e = a->e;
     if (!a->trained[d->module]) {
         a->trained[d->module] = weight(a, d->rank, d->in, d->own);
         weight(a, d->out, d->rank, d->own);
     }
     d->down = a->trained[d->module], d->up = d->down + 1;
-    if (strcmp(d->type, d->own) == 0) return;
-    d->down = cast(a, d, RECORDING_FORWARD, d->down, d->type);
-    d->up = cast(a, d, RECORDING_FORWARD, d->up, d->type);
-    edit_at(e, d->down)->outlasts = edit_at(e, d->up)->outlasts = true;
+}
+
+/* A weight as it is multiplied: autocast's copies of what is trained serve to its end. */
+static uint32_t multiplied(adapting *a, adapter *d, uint32_t own) {
+    uint32_t w = cast(a, d, RECORDING_FORWARD, own, d->type);
+    if (w != own) edit_at(a->e, w)->outlasts = true;
+    return w;
+}
+
+/* PEFT's code has a name for it until then. */
+static void hold_to(adapting *a, uint32_t storage, uint32_t call) {
+    edit_storage *s = edit_at(a->e, storage);
+    s->left = call, s->loose = true;
 }
 
 /* A GPU keeps a byte a number; a CPU multiplies by numbers of the input's type. */
@@ -148,23 +156,26 @@ static void put_forward(adapting *a, adapter *d) {
     const char *y_type = edit_dtype(e, d->y);
     d->at = d->call;
     uint32_t base = edit_divert(e, d->call, d->y, y_type);
-    uint32_t x = drop(a, d, cast(a, d, RECORDING_FORWARD, d->x, d->own));
-    d->read = cast(a, d, RECORDING_FORWARD, x, d->type);
+    uint32_t given = cast(a, d, RECORDING_FORWARD, d->x, d->own), x = drop(a, d, given);
     take_weights(a, d);
+    d->read = cast(a, d, RECORDING_FORWARD, x, d->type), d->down = multiplied(a, d, d->down);
     d->hidden = made_of(a, d->type, d->rows, d->rank);
     uint32_t added = made_of(a, d->type, d->rows, d->out), scaled = made_of(a, d->type, d->rows, d->out);
     put(a, d, (edit_new_call){ "mm.default", RECORDING_FORWARD, 0, 0, { d->read, d->down }, { d->hidden } });
     d->first = d->at;
+    if (x != given && x != d->read) hold_to(a, x, d->first);
+    d->up = multiplied(a, d, d->up);
     put(a, d, (edit_new_call){ "mm.default", RECORDING_FORWARD, 0, 0, { d->hidden, d->up }, { added } });
     d->second = d->at;
     put(a, d, (edit_new_call){ "mul.Tensor", RECORDING_FORWARD, 0, 0, { added }, { scaled } });
     if (edit_width(d->type) <= edit_width(y_type)) {
         put(a, d, (edit_new_call){ "add.Tensor", RECORDING_FORWARD, 0, 0, { base, scaled }, { d->y } });
-        return;
+    } else {
+        uint32_t sum = made_of(a, d->type, d->rows, d->out);
+        put(a, d, (edit_new_call){ "add.Tensor", RECORDING_FORWARD, 0, 0, { base, scaled }, { sum } });
+        put(a, d, (edit_new_call){ "_to_copy.default", RECORDING_FORWARD, 0, 0, { sum }, { d->y } });
     }
-    uint32_t sum = made_of(a, d->type, d->rows, d->out);
-    put(a, d, (edit_new_call){ "add.Tensor", RECORDING_FORWARD, 0, 0, { base, scaled }, { sum } });
-    put(a, d, (edit_new_call){ "_to_copy.default", RECORDING_FORWARD, 0, 0, { sum }, { d->y } });
+    if (given != d->x) hold_to(a, given, d->at);
 }
 
 /* The gradient of a weight; a module that runs again adds to it. */
@@ -380,15 +391,19 @@ static void adapt_calls(adapting *a) {
 /* What code let go of when the module returned it has until the adapter is done. */
 static void hold_arguments(adapting *a, uint32_t calls) {
     for (uint32_t i = 1; i <= a->known; i++) {
-        edit_storage *s = edit_at(a->e, i);
-        if (s->gone || s->left > calls || !a->end[s->left]) continue;
-        s->left = a->end[s->left], s->loose = true;
+        const edit_storage *s = edit_at(a->e, i);
+        if (!s->gone && s->left <= calls && a->end[s->left]) hold_to(a, i, a->end[s->left]);
     }
 }
 
-static void freeze(recorded_edit *e) {
-    for (uint32_t i = 1; i <= e->storage_count; i++)
-        if (edit_at(e, i)->role == RECORDING_GRADIENT) edit_drop(e, i);
+/* Autocast's copies serve to its end where a weight is trained: those of others are made for one call. */
+static void freeze(adapting *a) {
+    recorded_edit *e = a->e;
+    for (uint32_t i = 1; i <= e->storage_count; i++) {
+        edit_storage *s = edit_at(e, i);
+        if (s->role == RECORDING_GRADIENT) edit_drop(e, i);
+        if (weight_of(a, i) && s->outlasts) s->outlasts = false, s->loose = true;
+    }
 }
 
 /* Weights are looked up by storages that were there before any is added. */
@@ -420,7 +435,7 @@ status recorded_adapt(recorded_edit *e, const torch_settings *s) {
         recorded_blocks(e->r, a.block_of);
         note_weights(&a);
         uint32_t calls = e->call_count;
-        freeze(e);
+        freeze(&a);
         adapt_calls(&a);
         hold_arguments(&a, calls);
         if (s->base_bits == 4) code(&a);

@@ -94,6 +94,17 @@ static void find_backward(const recorded_edit *e, recorded_attention *a, uint32_
     }
 }
 
+/* Between the scores and their softmax; older than the function, which makes a causal one by itself. */
+static void find_mask(const recorded_edit *e, recorded_attention *a, uint32_t scores, uint32_t softmax) {
+    uint32_t call = edit_at(e, edit_reads(e, softmax)[0])->born;
+    for (int i = 0; call && call != scores && i < MOST_STEPS; i++) {
+        const uint32_t *x = edit_reads(e, call);
+        bool adds = edit_is_call(e, call, "add") && e->calls[call].reads == 2;
+        if (adds && edit_at(e, x[1])->born < a->first) a->masked = call, a->mask = x[1];
+        call = e->calls[call].reads ? edit_at(e, x[0])->born : 0;
+    }
+}
+
 static bool is_found(const recorded_edit *e, uint32_t softmax, recorded_attention *a) {
     *a = (recorded_attention){ 0 };
     const edit_call *c = edit_call_at(e, softmax);
@@ -104,6 +115,7 @@ static bool is_found(const recorded_edit *e, uint32_t softmax, recorded_attentio
     if (!scores || !a->last) return false;
     a->first = scores;
     find_scaled(e, a, scores);
+    find_mask(e, a, scores, softmax);
     find_value(e, a);
     return true;
 }

@@ -16,6 +16,8 @@ typedef struct {
     uint32_t back[ATTENTION_GIVEN];   /* the call of backward that makes its gradient */
     double numbers[ATTENTION_GIVEN];  /* how many of it, which may be a part of the storage */
     uint32_t turned; /* the call of backward that copies what the result's gradient is; 0: none */
+    uint32_t mask, masked,
+        softmax; /* what is added to the scores, and by which call, 0: none; what reads it */
 } recorded_attention;
 
 /* In the order in which forward calls them; `count` how many. As recorded, so before calls are put in. NULL

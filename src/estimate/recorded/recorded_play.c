@@ -340,13 +340,14 @@ static status play_once(const recording *r, const torch_settings *s, torch_resul
 
 static uint64_t smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
-/* What a model's own code casts in 16 bits a recording of f32 does not show: the interval reaches to a step
+/* What a model's own code casts to f32 an older recording of f32 does not say: the interval reaches to a step
  * that casts nothing. */
 status recorded_play(const recording *r, const torch_settings *s, torch_result *out) {
     torch_settings with = recorded_prepared(s);
     torch_result narrow;
     TRY(play_once(r, &with, out));
     if (recorded_types_of(r) == with.types || with.types == TORCH_F32) return STATUS_OK;
+    if (r->programs[0].tells_widened) return STATUS_OK;
     with.narrow_throughout = true;
     TRY(play_once(r, &with, &narrow));
     out->live.low = smaller(out->live.low, narrow.live.low);

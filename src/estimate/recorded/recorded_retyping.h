@@ -24,6 +24,7 @@ typedef struct {
         recorded_attention a;
         uint32_t made[ATTENTION_GIVEN];     /* in f32, of what it was given in 16 bits; 0: it was not */
         uint32_t gradient[ATTENTION_GIVEN]; /* in f32, of each; 0: not yet */
+        uint32_t mask;                      /* in 16 bits; 0: it is not in f32, or nobody casts it */
     } * attentions;
     uint32_t attention_count, attention; /* the first that is not over */
     uint32_t *attention_of;              /* by call of backward that makes such a gradient, from 1 */

@@ -327,9 +327,26 @@ static uint32_t put_cast(recorded_edit *e, uint32_t behind, uint32_t storage, ui
     return edit_insert(e, behind, &cast);
 }
 
+static void stays_until(recorded_edit *e, uint32_t storage, uint32_t call) {
+    edit_storage *s = edit_at(e, storage);
+    s->held = s->loose = true;
+    s->died = s->left = call;
+}
+
+/* Autocast casts all that the function is given. */
+static void open_mask(retyping *t, struct attending *w) {
+    recorded_edit *e = t->e;
+    uint32_t mask = w->a.mask;
+    if (!mask || t->to != TORCH_AUTOCAST || !is_wide(e, mask) || !is_counted(e, mask)) return;
+    w->mask = recorded_cast(e, e->calls[w->a.first].before, w->a.first, mask, narrow);
+    edit_read_instead(e, w->a.masked, mask, w->mask);
+    note_cast(t, w->a.masked, mask, w->mask);
+}
+
 static void open_attention(retyping *t, struct attending *w) {
     recorded_edit *e = t->e;
     uint32_t module = e->calls[w->a.first].module;
+    open_mask(t, w);
     for (int k = 0; k < ATTENTION_GIVEN && !e->failed; k++) {
         uint32_t x = w->a.given[k], call = w->a.reader[k];
         if (!x || !edit_is_narrow(e, x)) continue;
@@ -341,12 +358,6 @@ static void open_attention(retyping *t, struct attending *w) {
         edit_read_instead(e, call, x, w->made[k]);
         note_cast(t, call, x, w->made[k]);
     }
-}
-
-static void stays_until(recorded_edit *e, uint32_t storage, uint32_t call) {
-    edit_storage *s = edit_at(e, storage);
-    s->held = s->loose = true;
-    s->died = s->left = call;
 }
 
 /* What lived to the last product, but for what that one copied, lives until the function returns. */
@@ -367,6 +378,7 @@ static void close_attention(retyping *t, struct attending *w) {
     }
     for (int k = 0; k < ATTENTION_GIVEN; k++)
         if (w->made[k]) stays_until(e, w->made[k], end);
+    if (w->mask) stays_until(e, w->mask, end);
     stays_until(e, copy, end);
     stays_until(e, made, end);
 }
@@ -577,14 +589,30 @@ static void retype_backward(retyping *t, uint32_t call) {
 
 /* ---- from f32 ---- */
 
-/* Modules without products that take a root by themselves. */
+static bool reads_widened(const retyping *t, uint32_t call) {
+    for (uint32_t k = 0; k < t->e->calls[call].reads; k++) {
+        uint32_t x = edit_reads(t->e, call)[k];
+        if (x <= t->known && t->widened[x]) return true;
+    }
+    return false;
+}
+
+/* Modules without products that take a root by themselves, and widen what they read: where the recording does
+ * not say they are taken to. */
 static void note_norms(retyping *t) {
     const recorded_edit *e = t->e;
-    for (uint32_t call = edit_first(e); call; call = edit_next(e, call))
-        if (e->calls[call].phase == RECORDING_FORWARD && edit_is_call(e, call, "rsqrt"))
-            t->writes_norm[e->calls[call].module] = true;
-    for (uint32_t call = edit_first(e); call; call = edit_next(e, call))
-        if (IS_AMONG(e, call, lowering)) t->writes_norm[e->calls[call].module] = false;
+    bool *root = memory_new((size_t)e->r->modules.count + 1, sizeof *root);
+    if (!root) t->e->failed = true;
+    for (uint32_t call = root ? edit_first(e) : 0; call; call = edit_next(e, call)) {
+        uint32_t module = e->calls[call].module;
+        if (e->calls[call].phase != RECORDING_FORWARD) continue;
+        root[module] |= edit_is_call(e, call, "rsqrt");
+        t->writes_norm[module] |= !e->from->tells_widened || reads_widened(t, call);
+    }
+    for (uint32_t call = root ? edit_first(e) : 0; call; call = edit_next(e, call))
+        if (IS_AMONG(e, call, lowering)) root[e->calls[call].module] = false;
+    for (uint32_t m = 0; root && m < e->r->modules.count; m++) t->writes_norm[m] &= root[m];
+    memory_free(root);
 }
 
 static bool was_there(const recorded_edit *e, uint32_t i) {
