@@ -31,7 +31,7 @@ typedef struct {
     uint64_t least;             /* a lower bound of the peak, as far as is known */
     uint64_t tables;            /* bytes of tables for the graphs so far, each when it was largest */
     graph_room room;            /* of all graphs */
-    bool given_up;
+    bool given_up, runs;        /* runs: what is planned is to be run, so its programs are verified */
 } making;
 
 /* Gives the choice up where the persistent tensors of a graph alone are out of reach. Those of the roles in
@@ -76,7 +76,7 @@ static status make_program(making *m, const compose_program *list, uint32_t k, p
         return result;
     }
     lower_options lower = r->lower;
-    lower.unverified = m->reach != NULL; /* outlines are not run; what is planned is made anew and verified */
+    lower.unverified = !m->runs;
     lower.unwaited = m->reach && m->reach->unwaited;
     p->shape = list[k].shape;
     TRY(lower_program(&g, &lower, p));
@@ -205,10 +205,10 @@ static status check_away(const compose_run *r, const plan *p) {
                       units_bytes_text(r->away_limit, limit));
 }
 
-status compose_plan_on(const compose_run *r, const compose_choice *c, compose_trunk *t, plan *p) {
+static status plan_on(const compose_run *r, const compose_choice *c, compose_trunk *t, bool runs, plan *p) {
     program programs[COMPOSE_PROGRAMS] = { 0 };
     uint32_t count;
-    making m = { .run = r, .choice = c, .trunk = t };
+    making m = { .run = r, .choice = c, .trunk = t, .runs = runs };
     TRY(make_programs(&m, programs, &count));
     plan_options o = compose_plan_options(r);
     TRY(plan_make(programs, count, &o, p));
@@ -221,11 +221,15 @@ status compose_plan_on(const compose_run *r, const compose_choice *c, compose_tr
     return result;
 }
 
+status compose_plan_on(const compose_run *r, const compose_choice *c, compose_trunk *t, plan *p) {
+    return plan_on(r, c, t, false, p);
+}
+
 status compose_plan(const compose_run *r, const compose_choice *c, plan *p) {
     compose_stem stem;
     compose_trunk trunk = { .stem = &stem, .most = COMPOSE_KEPT };
     status result = compose_stem_open(r, c, &stem);
-    if (result == STATUS_OK) result = compose_plan_on(r, c, &trunk, p);
+    if (result == STATUS_OK) result = plan_on(r, c, &trunk, true, p);
     compose_trunk_close(&trunk);
     compose_stem_close(&stem);
     return result;

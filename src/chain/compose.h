@@ -118,7 +118,7 @@ typedef struct {
 void compose_trunk_close(compose_trunk *t); /* before its stem */
 
 /* Builds, rewrites, lowers, schedules and plans all programs of the run. _on: from a trunk whose stem is that
- * of the choice. */
+ * of the choice, for its numbers alone: nobody may run such a plan, whose programs were not verified. */
 status compose_plan(const compose_run *r, const compose_choice *c, plan *p);
 status compose_plan_on(const compose_run *r, const compose_choice *c, compose_trunk *t, plan *p);
 

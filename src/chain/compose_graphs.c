@@ -16,6 +16,7 @@ pass_context compose_context(const compose_run *r, const compose_choice *c) {
                            .of_host = r->of_host,
                            .chained = compose_chained(r),
                            .tokens = r->context,
+                           .layers = r->layers ? r->model->layers : 0,
                            .least_rows = compose_least_rows(r),
                            .threads = r->lower.threads,
                            .clipping = r->optimizer.clip > 0,

@@ -22,6 +22,7 @@ static compose_run alike(const compose_run *r) {
 void known_open(compose_known *k, compose_run *r) {
     compose_run run = alike(r);
     memcpy(&k->run, &run, sizeof run);
+    k->sketches = sketch_possible(r);
     k->memo = memo_open(MOST_BYTES);
     r->known = k;
 }
@@ -40,7 +41,7 @@ memo *known_of(const compose_run *r) {
 uint64_t known_bytes(const compose_run *r) {
     memo *m = known_of(r);
     if (!m) return 0;
-    return sketch_possible(r) ? MOST_BYTES : memo_bytes(m);
+    return r->known->sketches ? MOST_BYTES : memo_bytes(m);
 }
 
 size_t known_key(const char *asked, const compose_choice *c, pass_stage stage, char key[KNOWN_KEY_BYTES]) {

@@ -8,6 +8,7 @@
 
 typedef struct compose_known {
     compose_run run; /* what is kept is of runs like this one */
+    bool sketches;   /* sketch_possible() of the run */
     memo *memo;      /* NULL: nothing is kept */
 } compose_known;
 

@@ -237,9 +237,20 @@ static bool infer_outputs(graph *g, node_id id) {
     return first != 0;
 }
 
+/* So that a sum of many parts, each of which moves in with the one before, has its owner at once. */
+static void link_owners(graph *g, const node *n) {
+    for (uint32_t i = 0; i < n->out_count; i++) {
+        tensor *t = graph_tensor(g, node_out(g, n, i));
+        int64_t place;
+        tensor_id owner = t->base ? graph_storage(g, node_out(g, n, i), &place) : 0;
+        if (owner) t->base = owner, t->offset = place;
+    }
+}
+
 static tensor_id end_node(graph *g, node_id id) {
     const node *n = graph_node(g, id);
     link_aliases(g, n);
+    link_owners(g, n);
     if (n->op->traits & OP_GATHER) link_parts(g, n);
     return g->failed ? 0 : node_out(g, n, 0);
 }

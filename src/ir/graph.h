@@ -58,7 +58,7 @@ typedef struct {
     struct shape global; /* of the whole tensor; equal to `shape` until something is sharded */
     int64_t offset;      /* bytes into `base` */
     node_id producer;    /* 0: comes from outside */
-    tensor_id base;      /* shares the storage of this tensor; 0: has its own */
+    tensor_id base;      /* shares the storage of this tensor, the owner when it was made; 0: has its own */
     uint32_t name;       /* place of the name in `bytes`; 0: none */
     uint16_t flags;
     uint8_t dtype, role, gradient; /* gradient: the dtype that it should have; 0: the tensor's own */

@@ -52,6 +52,7 @@ typedef struct {
     bool chained;        /* there are no units: sums go on from rank to rank. `unit`: the samples of a rank.
                           * Micro-batches take turns: the first of all ranks come before the second of any */
     int64_t tokens;      /* rows per sample that sums run over (context length) */
+    int64_t layers;      /* of the model, whose graph has fewer, all alike; 0: as many as the graph */
     int64_t least_rows;  /* of the sums over the fewest: 1 where a head judges whole samples, else tokens */
     int threads;         /* number of threads that scratch is planned for */
     bool clipping;       /* updates wait for the norm of all gradients */

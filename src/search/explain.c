@@ -45,14 +45,26 @@ static search_share share_of(int i, const search_point *before, const search_poi
     return share;
 }
 
+static void reverse(search_point *steps, uint32_t count) {
+    for (uint32_t i = 0; i < count / 2; i++) {
+        search_point x = steps[i];
+        steps[i] = steps[count - 1 - i], steps[count - 1 - i] = x;
+    }
+}
+
 /* Plans the steps. The first and the last are mostly plain and the point itself, which are planned already.
- */
+ * One is planned alone, before it is known how much memory that takes: the first, which has least to it. Of
+ * the others those with the most techniques take longest, and begin first. */
 static status plan_steps(const search_request *q, const search_point *plain, const search_point *point,
                          search_point *steps, uint32_t count) {
     uint32_t begin = 0, end = count;
     if (compose_same(&steps[0].choice, &plain->choice)) steps[begin++] = *plain;
     if (end > begin && compose_same(&steps[end - 1].choice, &point->choice)) steps[--end] = *point;
-    return search_plan(&q->run, UINT64_MAX, steps + begin, end - begin);
+    uint32_t others = end > begin ? end - begin - 1 : 0;
+    reverse(steps + begin + 1, others);
+    status result = search_plan(&q->run, UINT64_MAX, steps + begin, end - begin);
+    reverse(steps + begin + 1, others);
+    return result;
 }
 
 status search_explain(const search_request *q, const search_point *plain, const search_point *point,

@@ -64,10 +64,22 @@ static bool is_allowed(const search_request *q, int i, const pass_setting *s) {
     return q->allowed != PASS_EXACT && q->lossy[i].given && (!only[0] || strcmp(only, s->text) == 0);
 }
 
+/* Where all layers of a model are alike, passes offer of a few what they offer of all. Pins are checked
+ * against the model as it is. */
+static compose_run asked_of(const search_request *q) {
+    enum { FEW_LAYERS = 4 };
+    compose_run run = q->run;
+    bool checks = false;
+    for (int i = 0; pass_table[i]; i++) checks |= q->pins[i].kind == SEARCH_PINNED && pass_table[i]->check;
+    if (run.model->alike && run.model->layers > 2 * FEW_LAYERS && !checks) run.layers = FEW_LAYERS;
+    return run;
+}
+
 /* What the passes of one stage offer, behind the choice's settings of those before. The graph that they look
  * at is made where one is asked that did not answer before. */
 typedef struct {
     const search_request *q;
+    compose_run run;
     const compose_choice *choice;
     pass_stage stage;
     pass_context context;
@@ -76,13 +88,15 @@ typedef struct {
 } asking;
 
 static asking ask_about(const search_request *q, const compose_choice *choice, pass_stage stage) {
-    return (asking){ .q = q, .choice = choice, .stage = stage, .context = compose_context(&q->run, choice) };
+    asking a = { .q = q, .run = asked_of(q), .choice = choice, .stage = stage };
+    a.context = compose_context(&a.run, choice);
+    return a;
 }
 
 static status look(asking *a) {
     if (a->open) return STATUS_OK;
     a->open = true;
-    return compose_graph(&a->q->run, a->choice, a->stage, &a->graph);
+    return compose_graph(&a->run, a->choice, a->stage, &a->graph);
 }
 
 /* What a pass offers, as it is kept: as much of the list as there is. */

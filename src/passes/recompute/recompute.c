@@ -168,11 +168,11 @@ static uint32_t settings(const graph *g, const pass_context *c, pass_setting *ou
     rank_nodes(g, may, &r);
     memory_free(may);
     uint32_t count = 0;
-    int64_t levels = LEVEL_CHEAP + (int64_t)r.count;
-    for (int64_t level = LEVEL_CHEAP; r.sites && level <= levels; level++) {
+    int64_t levels = LEVEL_CHEAP + (int64_t)r.count, sites = c->layers && r.sites ? c->layers : r.sites;
+    for (int64_t level = LEVEL_CHEAP; sites && level <= levels; level++) {
         int64_t name = level == levels && level > LEVEL_CHEAP ? LEVEL_BLOCK : level;
-        int64_t step = (r.sites + 3) / 4;
-        for (int64_t blocks = step; blocks < r.sites && count < room; blocks += step)
+        int64_t step = (sites + 3) / 4;
+        for (int64_t blocks = step; blocks < sites && count < room; blocks += step)
             out[count++] = make_setting(name, blocks, level - 1);
         if (count < room) out[count++] = make_setting(name, ALL_BLOCKS, 0);
     }

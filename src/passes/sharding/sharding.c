@@ -148,7 +148,8 @@ static uint32_t settings(const graph *g, const pass_context *c, pass_setting *ou
     if (c->chained) return room && parse("chain", &out[0]) == STATUS_OK;
     bool any = cut_any(g, &name);
     if (!any || *name) return room && parse(any ? "gradients" : "copies", &out[0]) == STATUS_OK;
-    int64_t some = blocks_of(g) / 2, groups[1 + GROUPS] = { 0 };
+    int64_t blocks = blocks_of(g), some = (c->layers && blocks ? c->layers : blocks) / 2;
+    int64_t groups[1 + GROUPS] = { 0 };
     int group_count = 1 + groups_of_hosts(c, groups + 1);
     uint32_t count = 0;
     for (int i = 0; i < group_count && i < 2; i++)
