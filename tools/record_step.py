@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes step_blocks.json, step_autocast.json, step_nested.json, step_switched.json, step_words.json, step_tied.json,
-step_attends.json, step_sees.json and the latter two under autocast, step_normed.json and step_masked.json to
+step_attends.json, step_sees.json, step_masked.json and the latter three under autocast, and step_normed.json to
 tests/estimate/recorded/, recorded steps of small models, and prints the peaks of live bytes that PyTorch's profiler
 counts of the steps themselves on the CPU, which tests/estimate/test_recorded*.c have. Needs torch and peft."""
 
@@ -338,9 +338,10 @@ def write_masked():
     """With and without PEFT's adapters, in f32 and under autocast; as of write_attending, without oneDNN."""
     with torch.backends.mkldnn.flags(enabled=False):
         case = Case(model=Masked)
-        recipe.record(case.make_model, case.make_batch, case.loss_of,
-                      lambda m: torch.optim.AdamW(m.parameters(), foreach=True), batches=(2, 3), lengths=(64,),
-                      device="cpu", out=str(ROOT / "tests" / "estimate" / "recorded" / "step_masked.json"))
+        for name, autocast in ("step_masked.json", None), ("step_masked_autocast.json", torch.bfloat16):
+            recipe.record(case.make_model, case.make_batch, case.loss_of,
+                          lambda m: torch.optim.AdamW(m.parameters(), foreach=True), batches=(2, 3), lengths=(64,),
+                          autocast=autocast, device="cpu", out=str(ROOT / "tests" / "estimate" / "recorded" / name))
         for size, autocast in itertools.product((2, 5), (None, torch.bfloat16)):
             print("step_masked.json", size, autocast, recorded.measure(Case(model=Masked), size, autocast))
             adapted = Adapted(0.0, Masked, ["given", "out"])

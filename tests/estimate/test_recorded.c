@@ -500,6 +500,10 @@ static void what_contradicts_itself_is_refused(void **state) {
     is_refused_with("\"visits\":{\"module\":[0,1,3", "\"visits\":{\"module\":[0,1", "differ in length");
     is_refused_with("\"again\":[]", "\"again\":[600000]", "computed again are not there");
     is_refused_with("\"calls\":[0,17", "\"calls\":[18,17", "ends before it begins");
+    is_refused_with("\"widened\":[]", "\"widened\":[60000]", "not there");
+    is_refused_with("{\"runs\":", "{\"widened_for\":[1],\"runs\":", "cast for a call comes in pairs");
+    is_refused_with("{\"runs\":", "{\"widened_for\":[60000,1],\"runs\":", "not there");
+    is_refused_with("{\"runs\":", "{\"widened_for\":[1,60000],\"runs\":", "not there");
     is_refused_with("{\"runs\":", "{\"switched\":1,\"runs\":", "first program is one of modules that are");
     is_refused_with("{\"runs\":", "{\"switched\":2,\"runs\":", "may not stand there");
 }

@@ -25,6 +25,7 @@ typedef struct {
         uint32_t made[ATTENTION_GIVEN];     /* in f32, of what it was given in 16 bits; 0: it was not */
         uint32_t gradient[ATTENTION_GIVEN]; /* in f32, of each; 0: not yet */
         uint32_t mask;                      /* in 16 bits; 0: it is not in f32, or nobody casts it */
+        uint32_t of_mask;                   /* its gradient, in 16 bits; 0: not yet, or there is none */
     } * attentions;
     uint32_t attention_count, attention; /* the first that is not over */
     uint32_t *attention_of;              /* by call of backward that makes such a gradient, from 1 */
@@ -52,6 +53,8 @@ uint32_t recorded_cast(recorded_edit *e, uint32_t behind, uint32_t call, uint32_
 bool recorded_is_sum(const recorded_edit *e, uint32_t call);
 /* The last call of a node's own: before its results are added to others. */
 uint32_t recorded_end_of_node(const recorded_edit *e, uint32_t call);
+/* All calls behind this one have `new` in place of `old`, also where they add to it. */
+void recorded_replace_behind(recorded_edit *e, uint32_t call, uint32_t old, uint32_t new);
 /* What a norm of several calls reads twice of its f32 copy has two gradients, which are added in f32 and cast
  * before they meet the others. As recorded, without the copy, each of them is added to the others. */
 bool recorded_waits_for_sum(const retyping *t, uint32_t call, uint32_t result); /* is it one of them? */

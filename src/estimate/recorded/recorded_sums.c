@@ -24,6 +24,13 @@ uint32_t recorded_end_of_node(const recorded_edit *e, uint32_t call) {
     return call;
 }
 
+void recorded_replace_behind(recorded_edit *e, uint32_t call, uint32_t old, uint32_t new) {
+    while ((call = edit_next(e, call)) != 0)
+        for (uint32_t k = 0; k < e->calls[call].reads + e->calls[call].makes; k++)
+            if (edit_reads(e, call)[k] == old) edit_reads(e, call)[k] = new, e->calls[call].rewired = true;
+    edit_at(e, old)->loose = edit_at(e, new)->loose = true;
+}
+
 /* ---- sums of a norm's gradients ---- */
 
 /* The first behind `call` that reads `storage`; 0: none. */
@@ -76,10 +83,7 @@ static void cast_sum(retyping *t, uint32_t call) {
     if (!both || !next || next > e->from->call_name.count) return;
     if (!share_copy(t, node_of(e, edit_reads(e, call)[0]), e->calls[call].of)) return;
     uint32_t made = recorded_cast(e, call, call, sum, narrow);
-    for (call = edit_next(e, edit_next(e, call)); call; call = edit_next(e, call))
-        for (uint32_t k = 0; k < e->calls[call].reads + e->calls[call].makes; k++)
-            if (edit_reads(e, call)[k] == sum) edit_reads(e, call)[k] = made, e->calls[call].rewired = true;
-    edit_at(e, sum)->loose = edit_at(e, made)->loose = true;
+    recorded_replace_behind(e, edit_next(e, call), sum, made);
 }
 
 bool recorded_add_behind_norm(retyping *t, uint32_t call) {

@@ -531,6 +531,20 @@ static bool stays_in_node(const recorded_edit *e, uint32_t call, uint32_t storag
     return false;
 }
 
+/* The gradient of a mask that autocast has cast comes in 16 bits, and is cast again with those of what else
+ * attention was given. */
+static void note_mask(retyping *t, uint32_t of, uint32_t gradient) {
+    for (uint32_t i = 0; of && i < t->attention_count; i++)
+        if (t->attentions[i].mask && t->attentions[i].a.masked == of) t->attentions[i].of_mask = gradient;
+}
+
+static void widen_mask(retyping *t, const struct attending *w, uint32_t behind) {
+    recorded_edit *e = t->e;
+    if (!w->of_mask) return;
+    uint32_t made = recorded_cast(e, behind, behind, w->of_mask, wide);
+    recorded_replace_behind(e, edit_next(e, behind), w->of_mask, made);
+}
+
 static void cast_results(retyping *t, uint32_t call, uint32_t of) {
     recorded_edit *e = t->e;
     for (uint32_t k = 0; k < e->calls[call].makes && !e->failed; k++) {
@@ -543,6 +557,7 @@ static void cast_results(retyping *t, uint32_t call, uint32_t of) {
         uint32_t made = edit_divert(e, call, y, edit_is_narrow(e, y) ? narrow : wide);
         edit_retype(e, y, type);
         place_cast(t, call, of, made, y);
+        note_mask(t, of, y);
     }
 }
 
@@ -556,6 +571,7 @@ static bool cast_of_attention(retyping *t, uint32_t call) {
         if (w->made[k] && w->a.back[k] > last) last = w->a.back[k];
     for (int k = 0; which && k < ATTENTION_GIVEN; k++)
         if (w->made[k] && w->a.back[k] == call) w->gradient[k] = edit_makes(e, call)[0];
+    if (call == last) widen_mask(t, w, edit_end_of_node(e, call));
     for (int k = 0; call == last && k < ATTENTION_GIVEN && !e->failed; k++) {
         uint32_t y = w->gradient[k];
         if (!y) continue;
