@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Writes step_blocks.json, step_autocast.json, step_nested.json, step_switched.json, step_words.json, step_tied.json,
-step_attends.json, step_sees.json, step_masked.json and the latter three under autocast, and step_normed.json to
-tests/estimate/recorded/, recorded steps of small models, and prints the peaks of live bytes that PyTorch's profiler
-counts of the steps themselves on the CPU, which tests/estimate/test_recorded*.c have. Needs torch and peft."""
+step_attends.json, step_sees.json, step_masked.json and the latter three under autocast, step_placed.json and
+step_normed.json to tests/estimate/recorded/, recorded steps of small models, and prints the peaks of live bytes that
+PyTorch's profiler counts of the steps themselves on the CPU, which tests/estimate/test_recorded*.c have. Needs torch
+and peft."""
 
 import itertools
 import pathlib
@@ -63,6 +64,21 @@ class Words(Model):
 
     def __init__(self, again=False):
         super().__init__(again, MANY)
+
+
+class Placed(Model):
+    """The gradient of its places is that of the blocks' input, where there is one sample."""
+
+    def __init__(self, again=False):
+        super().__init__(again)
+        self.table.requires_grad_(False)
+        self.places, self.norm = torch.nn.Parameter(torch.zeros(1, 64, WIDTH)), torch.nn.LayerNorm(WIDTH)
+
+    def before_head(self, ids):
+        x = self.table(ids) + self.places
+        for block in self.blocks:
+            x = block(x)
+        return self.norm(x)
 
 
 class Tied(Words):
@@ -351,6 +367,16 @@ def write_masked():
                       recorded.measure(Adapted(dropout), size, autocast))
 
 
+def write_placed():
+    """Recorded of one sample, for one sample."""
+    case = Case(model=Placed)
+    recipe.record(case.make_model, case.make_batch, case.loss_of,
+                  lambda m: torch.optim.AdamW(m.parameters(), foreach=True), batches=(1,), lengths=(64,),
+                  device="cpu", out=str(ROOT / "tests" / "estimate" / "recorded" / "step_placed.json"))
+    print("step_placed.json", 1, recorded.measure(case, 1, None))
+    print("step_placed.json, adapters", 1, recorded.measure(Adapted(0.0, Placed), 1, None))
+
+
 def write_normed():
     case = Within()
     recipe.record(case.make_model, case.make_batch, case.loss_of,
@@ -401,6 +427,7 @@ if __name__ == "__main__":
     write_tied()
     write_attending()
     write_masked()
+    write_placed()
     write_normed()
     write_seeing()
     for size, dropout in (2, 0.0), (5, 0.0), (2, 0.1), (5, 0.1):

@@ -81,6 +81,19 @@ static void adapters_beside_attention_take_what_is_counted(void **state) {
     recording_close(&r);
 }
 
+/* Of one sample the gradient of what is added to all, which is not trained, is that of the blocks' input. */
+static void gradients_that_are_handed_on_stay(void **state) {
+    recording r;
+    torch_settings s = plain();
+    (void)state;
+    assert_int_equal(recording_read(STEP("placed"), &r), STATUS_OK);
+    s.batch = s.step = 1;
+    assert_int_equal(peak_of(&r, &s), 667268);
+    s.adapter_rank = 4, s.update_by_rule = true;
+    assert_in_range(peak_of(&r, &s), 489640 - 128, 489640);
+    recording_close(&r);
+}
+
 static void adapters_have_a_module(void **state) {
     torch_settings s = plain();
     torch_result out;
@@ -120,6 +133,7 @@ int main(void) {
         cmocka_unit_test(adapters_freeze_all_else),
         cmocka_unit_test(adapters_take_what_is_counted),
         cmocka_unit_test(adapters_beside_attention_take_what_is_counted),
+        cmocka_unit_test(gradients_that_are_handed_on_stay),
         cmocka_unit_test(adapters_have_a_module),
         cmocka_unit_test(adapters_are_computed_again),
         cmocka_unit_test(coded_weights_are_fewer_bytes),

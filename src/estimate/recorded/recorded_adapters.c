@@ -396,14 +396,35 @@ static void hold_arguments(adapting *a, uint32_t calls) {
     }
 }
 
+/* By storage: does backward make something else of it? A batch of one sample hands a gradient on that is at
+ * last that of what was added to all samples, in one storage. */
+static bool *find_handed_on(const recorded_edit *e) {
+    bool *on = memory_new((size_t)e->storage_count + 1, sizeof *on);
+    for (uint32_t call = edit_first(e); on && call; call = edit_next(e, call)) {
+        const edit_call *c = edit_call_at(e, call);
+        if (c->phase != RECORDING_BACKWARD) continue;
+        for (uint32_t k = 0; k < c->makes; k++)
+            for (uint32_t i = 0; i < c->reads; i++)
+                on[edit_reads(e, call)[i]] |= edit_makes(e, call)[k] != edit_reads(e, call)[i];
+    }
+    return on;
+}
+
 /* Autocast's copies serve to its end where a weight is trained: those of others are made for one call. */
 static void freeze(adapting *a) {
     recorded_edit *e = a->e;
-    for (uint32_t i = 1; i <= e->storage_count; i++) {
+    bool *handed_on = find_handed_on(e);
+    if (!handed_on) e->failed = true;
+    for (uint32_t i = 1; handed_on && i <= e->storage_count; i++) {
         edit_storage *s = edit_at(e, i);
-        if (s->role == RECORDING_GRADIENT) edit_drop(e, i);
         if (weight_of(a, i) && s->outlasts) s->outlasts = false, s->loose = true;
+        if (s->role != RECORDING_GRADIENT) continue;
+        if (handed_on[i])
+            s->role = RECORDING_MADE, s->left = 0, s->loose = true;
+        else
+            edit_drop(e, i);
     }
+    memory_free(handed_on);
 }
 
 /* Weights are looked up by storages that were there before any is added. */
