@@ -178,25 +178,12 @@ static void separate_gradients(autodiff *a) {
     memory_free(taken);
 }
 
-/* What t moved in with when it was made; 0: nothing. */
-static tensor_id link_before(const graph *g, tensor_id t) {
-    const tensor *x = graph_tensor(g, t);
-    const node *n = graph_node(g, x->producer);
-    if (!x->base || !x->producer) return x->base;
-    for (uint32_t a = 0; a < n->op->alias_count; a++) {
-        const op_alias *alias = &n->op->aliases[a];
-        tensor_id from = node_in(g, n, alias->in);
-        if (alias->must && from && alias->out < n->out_count && node_out(g, n, alias->out) == t) return from;
-    }
-    return n->op->traits & OP_VIEW ? node_in(g, n, 0) : x->base;
-}
-
 /* All links of the chain that makes up a parameter's gradient share its storage; flag them all. */
 static void flag_gradients(const autodiff *a) {
     for (tensor_id p = 1; p < a->tensors; p++) {
         const tensor *x = graph_tensor(a->g, p);
         if (x->producer || x->role != ROLE_PARAMETER) continue;
-        for (tensor_id t = a->gradient[p]; t; t = link_before(a->g, t))
+        for (tensor_id t = a->gradient[p]; t; t = graph_tensor(a->g, t)->base)
             graph_tensor(a->g, t)->flags |= TENSOR_GRADIENT;
     }
 }

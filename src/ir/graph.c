@@ -170,7 +170,7 @@ static void link_parts(graph *g, const node *n) {
             graph_fail(g, "%s: part %u is a part of something else already", n->op->name, i);
             return;
         }
-        t->base = whole;
+        t->base = t->owner = whole;
         t->offset = place;
         place += (int64_t)graph_tensor_bytes(g, part);
     }
@@ -237,13 +237,10 @@ static bool infer_outputs(graph *g, node_id id) {
     return first != 0;
 }
 
-/* So that a sum of many parts, each of which moves in with the one before, has its owner at once. */
 static void link_owners(graph *g, const node *n) {
     for (uint32_t i = 0; i < n->out_count; i++) {
         tensor *t = graph_tensor(g, node_out(g, n, i));
-        int64_t place;
-        tensor_id owner = t->base ? graph_storage(g, node_out(g, n, i), &place) : 0;
-        if (owner) t->base = owner, t->offset = place;
+        if (t->base) t->owner = graph_storage(g, t->base, NULL);
     }
 }
 

@@ -58,7 +58,8 @@ typedef struct {
     struct shape global; /* of the whole tensor; equal to `shape` until something is sharded */
     int64_t offset;      /* bytes into `base` */
     node_id producer;    /* 0: comes from outside */
-    tensor_id base;      /* shares the storage of this tensor, the owner when it was made; 0: has its own */
+    tensor_id base;      /* shares the storage of this tensor; 0: has its own */
+    tensor_id owner;     /* the last of the chain of bases when it was made, which may be a part by now */
     uint32_t name;       /* place of the name in `bytes`; 0: none */
     uint16_t flags;
     uint8_t dtype, role, gradient; /* gradient: the dtype that it should have; 0: the tensor's own */
@@ -151,11 +152,14 @@ tensor_id graph_add_copy(graph *g, const tensor_id *in, uint32_t in_count, const
  */
 void graph_keep(graph *g, tensor_id t, const char *name);
 
-/* The owner of the storage that t lives in; `*offset` (may be NULL) gets t's place in it. */
+/* The owner of the storage that t lives in; `*offset` (may be NULL) gets t's place in it, for which the whole
+ * chain of bases is walked: sums of many parts are long ones. */
 static inline tensor_id graph_storage(const graph *g, tensor_id t, int64_t *offset) {
     int64_t place = 0;
+    for (tensor_id owner; !offset && (owner = graph_tensor(g, t)->owner); t = owner) continue;
+    if (!offset) return t;
     for (tensor_id base; (base = graph_tensor(g, t)->base); t = base) place += graph_tensor(g, t)->offset;
-    if (offset) *offset = place;
+    *offset = place;
     return t;
 }
 
