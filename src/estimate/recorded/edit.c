@@ -356,6 +356,11 @@ void edit_read_instead(recorded_edit *e, uint32_t call, uint32_t old, uint32_t n
     edit_at(e, old)->loose = edit_at(e, new)->loose = true;
 }
 
+uint32_t edit_still_there(const recorded_edit *e, uint32_t call) {
+    while (call && call != EDIT_NEVER && e->calls[call].gone) call = e->calls[call].before;
+    return call;
+}
+
 uint32_t edit_forward_end(const recorded_edit *e) {
     uint32_t end = 0;
     for (uint32_t call = edit_first(e); call; call = edit_next(e, call))
@@ -419,17 +424,11 @@ void edit_prune(recorded_edit *e) {
 
 /* ---- as a program ---- */
 
-/* The call before it, of one that is gone. */
-static uint32_t still_there(const recorded_edit *e, uint32_t call) {
-    while (call && e->calls[call].gone) call = e->calls[call].before;
-    return call;
-}
-
 /* The call behind which nobody has it: code has what forward made as it had it when it was recorded. */
 static uint32_t end_of(const recorded_edit *e, const uint32_t *place, const edit_storage *s, uint32_t last) {
     uint32_t end = last ? last : s->born;
     bool by_forward = s->born && e->calls[s->born].phase == RECORDING_FORWARD && s->left != EDIT_NEVER;
-    uint32_t left = by_forward ? still_there(e, s->left) : 0;
+    uint32_t left = by_forward ? edit_still_there(e, s->left) : 0;
     return place[left] > place[end] ? left : end;
 }
 
@@ -440,7 +439,7 @@ static void find_ends(recorded_edit *e, const uint32_t *place) {
     for (uint32_t i = 1; last && i <= e->storage_count; i++) {
         edit_storage *s = edit_at(e, i);
         if (s->gone) continue;
-        if (s->died != EDIT_NEVER) s->died = still_there(e, s->died);
+        s->died = edit_still_there(e, s->died);
         uint32_t end = end_of(e, place, s, last[i]);
         if (s->loose && !s->held) s->died = end;
         if (s->loose && s->died != EDIT_NEVER && place[end] > place[s->died]) s->died = end;

@@ -132,6 +132,8 @@ void edit_read_instead(recorded_edit *e, uint32_t call, uint32_t old, uint32_t n
 uint32_t edit_end_of_node(const recorded_edit *e, uint32_t call);
 /* Puts a call at the end of that node, which has all that it keeps until then. Returns its number. */
 uint32_t edit_insert_in_node(recorded_edit *e, uint32_t call, const edit_new_call *what);
+/* The call itself; of one that is gone the one before it. EDIT_NEVER stays. */
+uint32_t edit_still_there(const recorded_edit *e, uint32_t call);
 /* The last call of forward; 0: there is none. */
 uint32_t edit_forward_end(const recorded_edit *e);
 /* Takes it out with what it alone has made. */

@@ -373,8 +373,9 @@ static void close_attention(retyping *t, struct attending *w) {
     for (uint32_t i = 1; i <= t->known && !e->failed; i++) {
         edit_storage *s = edit_at(e, i);
         bool own = s->born < a->last && s->born != copied;
-        if (own && s->left == a->last) s->left = end, s->loose = true;
-        if (own && s->died == a->last) stays_until(e, i, end); /* where nobody says who left it */
+        if (own && edit_still_there(e, s->left) == a->last) s->left = end, s->loose = true;
+        if (own && edit_still_there(e, s->died) == a->last)
+            stays_until(e, i, end); /* where nobody says who left it */
     }
     for (int k = 0; k < ATTENTION_GIVEN; k++)
         if (w->made[k]) stays_until(e, w->made[k], end);
