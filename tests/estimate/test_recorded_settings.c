@@ -518,11 +518,12 @@ static void norms_are_wide_where_code_says_so(void **state) {
     recording_program *p = &r.programs[0];
     uint32_t widened = p->widened.count, widened_for = p->widened_for.count;
     s.types = TORCH_HALF;
-    uint64_t wide = peak_of(&r, &s);
+    torch_result wide = played(&r, &s);
     p->widened.count = p->widened_for.count = 0;
     torch_result none = played(&r, &s);
     s.narrow_throughout = true;
-    assert_true(none.live.likely < wide);
+    assert_true(none.live.likely < wide.live.likely);
+    assert_true(none.live.low < wide.live.low);
     assert_int_equal(none.live.likely, peak_of(&r, &s));
     s.narrow_throughout = p->tells_widened = false;
     torch_result unsaid = played(&r, &s);

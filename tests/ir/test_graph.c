@@ -222,7 +222,9 @@ static void parts_of_a_gather(void **state) {
     for (int i = 0; i < 3; i++) {
         assert_int_equal(graph_storage(&g, parts[i], &offset), whole);
         assert_int_equal(offset, i * 2 * 3 * 4);
+        assert_int_equal(graph_storage(&g, parts[i], NULL), whole);
     }
+    assert_int_equal(graph_storage(&g, late, NULL), whole); /* made before its owner was a part */
     assert_int_equal(concat_apply(&g, (tensor_id[]){ parts[1], gelu_apply(&g, x, true) }, 2), 0);
     failed(&g, "concat: part 0 is a part of something else already");
     open_graph(&g);
