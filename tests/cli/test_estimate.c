@@ -49,6 +49,7 @@ static void a_recorded_step_is_answered(void **state) {
                              "--gpu h100-80 --solve context",
                              0, "the longest context that fits"));
     assert_true(command_says(RECORDED "--dtype half", 0, "recorded in f32; 16 bits are played by rule"));
+    assert_true(command_says(RECORDED "--dtype half", 0, "what the model's own code casts to f32 stays f32"));
     assert_true(command_says(RECORDED "--loss fused", 2, "a recorded step is as it was recorded"));
     assert_true(command_says(RECORDED "--framework vllm", 2, "PyTorch's"));
     assert_true(command_says(RECORDED "--gpus 2 --shard fsdp", 0, "one of 2 devices with --shard fsdp"));
