@@ -148,9 +148,10 @@ def each_forward(model, around):
 
 @functools.lru_cache(None)
 def gives_name(code, at):
-    """Does code keep what the call at that place returns? Else it hands it on, as x.float().pow(2) does."""
+    """Does code keep what the call at that place returns, as a function does that it is given to? Else it asks it for
+    one thing alone, as x.float().pow(2) does."""
     behind = (i.opname for i in dis.get_instructions(code) if i.offset > at and i.opname != "CACHE")
-    return next(behind, "RETURN").startswith(("STORE", "RETURN", "COPY", "DUP", "YIELD"))
+    return not next(behind, "RETURN").startswith(("LOAD_METHOD", "LOAD_ATTR", "BINARY", "UNARY"))
 
 
 @contextlib.contextmanager

@@ -63,6 +63,28 @@ static void adapters_take_what_is_counted(void **state) {
     }
 }
 
+/* Recorded under autocast: copies of what is frozen go with their calls there too, adapters are given what
+ * the module was, and what products have within themselves is theirs alone. */
+static void from_autocast_it_is_the_same(void **state) {
+    static const char *const paths[][2] = { { STEP("blocks"), STEP("autocast") },
+                                            { STEP("masked"), STEP("masked_autocast") } };
+    (void)state;
+    for (size_t i = 0; i < 2 * sizeof paths / sizeof *paths; i++) {
+        recording r[2];
+        uint64_t peaks[2];
+        for (size_t k = 0; k < 2; k++) {
+            torch_settings s = plain();
+            s.adapter_rank = 4, s.update_by_rule = true, s.types = TORCH_AUTOCAST;
+            if (i / 2) s.adapter_targets = "given,out";
+            s.batch = s.step = i % 2 ? 5 : 2;
+            assert_int_equal(recording_read(paths[i / 2][k], &r[k]), STATUS_OK);
+            peaks[k] = peak_of(&r[k], &s);
+            recording_close(&r[k]);
+        }
+        assert_in_range(peaks[1], peaks[0] - 128, peaks[0] + 1024);
+    }
+}
+
 /* Beside attention whose first products are given what nothing trained has made: autocast's copies of their
  * weights are for one call, and go with it. */
 static void adapters_beside_attention_take_what_is_counted(void **state) {
@@ -132,6 +154,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(adapters_freeze_all_else),
         cmocka_unit_test(adapters_take_what_is_counted),
+        cmocka_unit_test(from_autocast_it_is_the_same),
         cmocka_unit_test(adapters_beside_attention_take_what_is_counted),
         cmocka_unit_test(gradients_that_are_handed_on_stay),
         cmocka_unit_test(adapters_have_a_module),

@@ -292,11 +292,18 @@ static void put_backward(adapting *a, adapter *d) {
     add_up(a, d, cast(a, d, RECORDING_BACKWARD, x, edit_dtype(e, dx)), dx, dx_call);
 }
 
+/* What the module was given, where the product was recorded under autocast and reads a cast of it. */
+static uint32_t given_to(const recorded_edit *e, uint32_t call, uint32_t x) {
+    uint32_t born = edit_at(e, x)->born;
+    bool casts = born && edit_is_call(e, born, "_to_copy") && e->calls[born].module == e->calls[call].module;
+    return casts ? edit_reads(e, born)[0] : x;
+}
+
 static void adapt_call(adapting *a, uint32_t call, uint32_t own, uint32_t x) {
     recorded_edit *e = a->e;
     uint32_t module = e->calls[call].module, w = weight_of(a, own), y = edit_makes(e, call)[0];
     bool turned = strcmp(e->r->classes.of[module], "Conv1D") == 0;
-    adapter d = { .call = call, .module = module, .x = x, .y = y, .node = a->node[call] };
+    adapter d = { .call = call, .module = module, .x = given_to(e, call, x), .y = y, .node = a->node[call] };
     d.in = edit_dim(e, w, turned ? 0 : 1), d.out = edit_dim(e, w, turned ? 1 : 0);
     d.rank = (double)a->s->adapter_rank, d.rows = edit_numbers(e, y) / d.out;
     d.own = torch_adapter_width(a->s) < 4 ? narrow : wide;
@@ -388,11 +395,13 @@ static void adapt_calls(adapting *a) {
             adapt_call(a, call, own, x);
 }
 
-/* What code let go of when the module returned it has until the adapter is done. */
+/* What code let go of when the module returned it has until the adapter is done; not what the call had within
+ * itself. */
 static void hold_arguments(adapting *a, uint32_t calls) {
     for (uint32_t i = 1; i <= a->known; i++) {
         const edit_storage *s = edit_at(a->e, i);
-        if (!s->gone && s->left <= calls && a->end[s->left]) hold_to(a, i, a->end[s->left]);
+        bool argument = !s->gone && s->left <= calls && s->born != s->left;
+        if (argument && a->end[s->left]) hold_to(a, i, a->end[s->left]);
     }
 }
 
@@ -417,7 +426,8 @@ static void freeze(adapting *a) {
     if (!handed_on) e->failed = true;
     for (uint32_t i = 1; handed_on && i <= e->storage_count; i++) {
         edit_storage *s = edit_at(e, i);
-        if (weight_of(a, i) && s->outlasts) s->outlasts = false, s->loose = true;
+        bool copy = a->autocast && weight_of(a, i) && s->role == RECORDING_MADE;
+        if (copy) s->outlasts = false, s->left = 0, s->loose = true;
         if (s->role != RECORDING_GRADIENT) continue;
         if (handed_on[i])
             s->role = RECORDING_MADE, s->left = 0, s->loose = true;
