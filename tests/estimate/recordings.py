@@ -160,10 +160,18 @@ class Norm(torch.nn.Module):
         return self.weight * (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-6))
 
 
+class Given(Norm):
+    def of(self, wide):
+        return wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-6)
+
+    def forward(self, x):
+        return self.weight * self.of(x.float())
+
+
 class Model(torch.nn.Sequential):
     def __init__(self):
         super().__init__(torch.nn.Linear(64, 64), Norm(True), torch.nn.Linear(64, 64), Norm(False),
-                         torch.nn.Linear(64, 9))
+                         torch.nn.Linear(64, 64), Given(False), torch.nn.Linear(64, 9))
 
 
 record(Model, lambda size, length: torch.zeros(size, length, 64),
@@ -184,9 +192,10 @@ def check_handed(folder):
         names = [p["strings"][n] for n in calls["name"]]
         one = names.index("pow.Tensor_Scalar")
         other = names.index("pow.Tensor_Scalar", one + 1)
-        if p["widened"] != [*read[one], *read[other]] or p["widened_for"] != [*read[one], one + 1]:
-            sys.exit(f"of norms that read {read[one]} once and {read[other]} twice in f32 there is {p['widened']} and "
-                     f"{p['widened_for']}")
+        given = names.index("pow.Tensor_Scalar", other + 1)
+        if p["widened"] != [*read[one], *read[other], *read[given]] or p["widened_for"] != [*read[one], one + 1]:
+            sys.exit(f"of norms that read {read[one]} once, {read[other]} and {read[given]} twice in f32 there is "
+                     f"{p['widened']} and {p['widened_for']}")
 
 
 CALLED = """
