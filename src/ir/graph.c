@@ -237,6 +237,8 @@ static bool infer_outputs(graph *g, node_id id) {
     return first != 0;
 }
 
+/* So that graph_storage goes no long way to the owner: each of the parts that are added to a sum moves in
+ * with the one before. */
 static void link_owners(graph *g, const node *n) {
     for (uint32_t i = 0; i < n->out_count; i++) {
         tensor *t = graph_tensor(g, node_out(g, n, i));

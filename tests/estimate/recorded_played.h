@@ -3,6 +3,20 @@
 
 #include "estimate/recorded/recorded_play.h"
 
+#define STEP(name) SNUG_ROOT "/tests/estimate/recorded/step_" name ".json"
+
+static recording golden; /* step_blocks.json, from open_golden to close_golden */
+
+static inline int open_golden(void **state) {
+    (void)state;
+    return recording_read(STEP("blocks"), &golden) == STATUS_OK ? 0 : -1;
+}
+static inline int close_golden(void **state) {
+    (void)state;
+    recording_close(&golden);
+    return 0;
+}
+
 static inline torch_settings plain(void) {
     return (torch_settings){ .batch = 2,
                              .step = 2,

@@ -12,20 +12,6 @@
 
 #include "estimate/recorded_played.h"
 
-#define STEP(name) SNUG_ROOT "/tests/estimate/recorded/step_" name ".json"
-
-static recording golden;
-
-static int open_golden(void **state) {
-    (void)state;
-    return recording_read(STEP("blocks"), &golden) == STATUS_OK ? 0 : -1;
-}
-static int close_golden(void **state) {
-    (void)state;
-    recording_close(&golden);
-    return 0;
-}
-
 static void adapters_freeze_all_else(void **state) {
     torch_settings s = plain();
     (void)state;

@@ -20,22 +20,9 @@
 #include "estimate/recorded_played.h"
 #include "estimate/torch/torch_state.h"
 
-#define GOLDEN SNUG_ROOT "/tests/estimate/recorded/step_blocks.json"
-#define SEES SNUG_ROOT "/tests/estimate/recorded/step_sees.json"
-#define SEES_AUTOCAST SNUG_ROOT "/tests/estimate/recorded/step_sees_autocast.json"
-#define AUTOCAST SNUG_ROOT "/tests/estimate/recorded/step_autocast.json"
-
-static recording golden;
-
-static int open_golden(void **state) {
-    (void)state;
-    return recording_read(GOLDEN, &golden) == STATUS_OK ? 0 : -1;
-}
-static int close_golden(void **state) {
-    (void)state;
-    recording_close(&golden);
-    return 0;
-}
+#define SEES STEP("sees")
+#define SEES_AUTOCAST STEP("sees_autocast")
+#define AUTOCAST STEP("autocast")
 
 /* ---- rewriting ---- */
 
@@ -106,9 +93,7 @@ static void what_is_kept_stays_without_a_wish(const char *path) {
 }
 
 static void what_is_kept_stays(void **state) {
-    static const char *const steps[] = { GOLDEN, AUTOCAST,
-                                         SNUG_ROOT "/tests/estimate/recorded/step_nested.json",
-                                         SNUG_ROOT "/tests/estimate/recorded/step_plans.json" };
+    static const char *const steps[] = { STEP("blocks"), AUTOCAST, STEP("nested"), STEP("plans") };
     (void)state;
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) what_is_kept_stays_without_a_wish(steps[i]);
 }
@@ -162,10 +147,10 @@ static void with_casts_it_is_the_other_recording(void **state) {
     recording_close(&r);
 }
 
-#define ATTENDS SNUG_ROOT "/tests/estimate/recorded/step_attends.json"
-#define MASKED SNUG_ROOT "/tests/estimate/recorded/step_masked.json"
-#define MASKED_AUTOCAST SNUG_ROOT "/tests/estimate/recorded/step_masked_autocast.json"
-#define ATTENDS_AUTOCAST SNUG_ROOT "/tests/estimate/recorded/step_attends_autocast.json"
+#define ATTENDS STEP("attends")
+#define MASKED STEP("masked")
+#define MASKED_AUTOCAST STEP("masked_autocast")
+#define ATTENDS_AUTOCAST STEP("attends_autocast")
 
 enum { MOST_SEEN = 256 };
 typedef struct {
@@ -324,7 +309,7 @@ static void pieces_under_autocast_take_what_is_counted(void **state) {
     static const uint64_t counted[][3] = { { 2, 2, 5690348 }, { 5, 4, 6727660 } };
     recording r;
     (void)state;
-    assert_int_equal(recording_read(SNUG_ROOT "/tests/estimate/recorded/step_words.json", &r), STATUS_OK);
+    assert_int_equal(recording_read(STEP("words"), &r), STATUS_OK);
     for (size_t i = 0; i < sizeof counted / sizeof *counted; i++) {
         torch_settings s = plain();
         s.batch = s.step = (int64_t)counted[i][0], s.loss_chunks = (int64_t)counted[i][1];
@@ -481,7 +466,7 @@ static void norms_add_up_in_f32(void **state) {
     };
     recording r;
     (void)state;
-    assert_int_equal(recording_read(SNUG_ROOT "/tests/estimate/recorded/step_normed.json", &r), STATUS_OK);
+    assert_int_equal(recording_read(STEP("normed"), &r), STATUS_OK);
     for (size_t i = 0; i < sizeof counted / sizeof *counted; i++) {
         torch_settings s = plain();
         s.types = counted[i].types, s.batch = s.step = counted[i].batch;
@@ -514,7 +499,7 @@ static void norms_are_wide_where_code_says_so(void **state) {
     recording r;
     torch_settings s = plain();
     (void)state;
-    assert_int_equal(recording_read(SNUG_ROOT "/tests/estimate/recorded/step_normed.json", &r), STATUS_OK);
+    assert_int_equal(recording_read(STEP("normed"), &r), STATUS_OK);
     recording_program *p = &r.programs[0];
     uint32_t widened = p->widened.count, widened_for = p->widened_for.count;
     s.types = TORCH_HALF;

@@ -2,9 +2,9 @@
  *
  * From casts to none (autocast or 16 bits to f32) all is known: a cast that does nothing makes no copy. The
  * other way autocast's own lists say which calls cast what they read; backward casts gradients to the type
- * that forward had. What a model's own code casts does nothing in f32, so a recording in f32 does not show
- * it. Two such casts are usual, and are taken to be there: norms that are written out, and the logits before
- * the loss. */
+ * that forward had. What a model's own code casts does nothing in f32 and makes no call there. A recording
+ * says which tensors it casts to f32 (recording_program.widened): norms that are written out and the logits
+ * before the loss are f32 where it does. An older one does not say, and they are taken to be. */
 #pragma once
 
 #include "estimate/recorded/edit.h"
